@@ -137,9 +137,11 @@ def list_aspect_values(
             raise AttnvizError(f"--values has '{names[index]}' twice", "give each value once")
     if len(names) < 2:
         problem = f"there is only one value to compare: '{names[0]}'" if names else ""
-        raise AttnvizError(
-            problem or "there is no value to compare", _more_values_hint(aspect, names)
-        )
+        examples = list(dict.fromkeys([*names, *aspect.values()]))
+        hint = f"give two or more, such as --values {','.join(examples[:3])}"
+        if len(examples) < 2:
+            hint = f"this machine has no other {aspect.name}"
+        raise AttnvizError(problem or "there is no value to compare", hint)
     return names
 
 
@@ -163,15 +165,6 @@ def choose_reference(names: Sequence[str], reference: object) -> int:
         return 0
     refuse_unknown_name("reference value", str(reference), names)
     return list(names).index(str(reference))
-
-
-def _more_values_hint(aspect: Aspect, names: Sequence[str]) -> str:
-    """Return the hint for an error about too few values: examples to give, or that the machine has
-    no other."""
-    examples = list(dict.fromkeys([*names, *aspect.values()]))
-    if len(examples) < 2:
-        return f"this machine has no other {aspect.name}"
-    return f"give two or more, such as --values {','.join(examples[:3])}"
 
 
 def _setting_chooser(

@@ -13,7 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnviz.analysis.measures import entropy
 from attnviz.attention import arithmetic
-from attnviz.attention.long_attention import AttentionSummary
+from attnviz.attention.long_attention import AttentionSummary, SummaryChoice
 from attnviz.cells import FULL_SLICE
 from attnviz.heads.head import pool_patch
 from attnviz.traces.long_rows import layer_of_queries, spread_queries
@@ -30,6 +30,7 @@ CHECK_TOLERANCE = {
     torch.bfloat16: 5e-2,
 }
 EIGHT_BIT_TOLERANCE = 0.2
+CONTEXTS_ALONE = SummaryChoice(resolution=1, statistics=False)
 # Added to a claim about other weights than the ones that are shown.
 CHECKED_WEIGHTS_PHRASES: dict[arithmetic.MixedBy, str] = {
     "softmax": "",
@@ -67,7 +68,8 @@ def verify_trace(trace: Trace) -> list[Check]:
     if trace.external_origin is not None:
         return [*_check_given_weights(trace, trace.external_origin)]
     if trace.trained is not None and trace.trained.fallback:
-        return [_check_returned_weights(trace.trained)]
+        why = "it returns them itself, from eager attention; its queries and keys are not known"
+        return [Check("the weights are the model's own", True, why)]
     several = len(trace.attention_layers) > 1
     checks = [
         replace(check, claim=f"{layer.name}: {check.claim}") if several else check
@@ -86,16 +88,6 @@ def _check_eager_attention(card: TrainedCard) -> Check:
         return Check(claim, True, f"largest difference {vectors}, {on}; it returns no weights")
     claim = "the model's own eager attention agrees"
     return Check(claim, True, f"largest difference {card.eager:.1e} (of vectors {vectors}), {on}")
-
-
-def _check_returned_weights(card: TrainedCard) -> Check:
-    """Return a check, always passed, that says the weights came from the model itself and cannot be
-    recomputed."""
-    return Check(
-        "the weights are the model's own",
-        True,
-        "it returns them itself, from eager attention; its queries and keys are not known",
-    )
 
 
 def _check_given_weights(trace: Trace, origin: FromWeights) -> Iterator[Check]:
@@ -146,7 +138,7 @@ def _verify_streamed(trace: Trace, layer: Layer, weights: StreamedWeights) -> It
     stages = sample.attended
     contexts = arithmetic.mix_values(stages.weights, sample.values_of_heads)
     statistics = weights.summary if isinstance(weights, LongWeights) else None
-    summary = statistics or weights.long_attention.summarize(resolution=1, statistics=False)
+    summary = statistics or weights.long_attention.summarize(CONTEXTS_ALONE)
     claim = f"tiles of the text give the same context vectors{rows}"
     yield _check_difference(claim, contexts - summary.contexts[:, queries], value_tolerance)
     yield _check_map(weights, tolerance)

@@ -82,11 +82,8 @@ def join_answers(row: object) -> object:
     is."""
     if not isinstance(row, tuple | list) or len(row) != len(ANSWER_COLUMNS):
         return row
-    return "\t".join(row) if all(map(_is_cell, row)) else row
-
-
-def _is_cell(cell: object) -> bool:
-    return isinstance(cell, str) and bool(cell.strip()) and "\t" not in cell
+    are_cells = all(isinstance(cell, str) and cell.strip() and "\t" not in cell for cell in row)
+    return "\t".join(row) if are_cells else row
 
 
 def refuse_other_answers(answers: Answers | None, chosen: Sequence[str]) -> None:

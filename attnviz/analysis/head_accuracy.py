@@ -28,7 +28,7 @@ from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import Source
 from attnviz.traces.models.model import Model
 from attnviz.traces.models.shipped import load_model
-from attnviz.traces.result import RanksHeads, Rows, Showable
+from attnviz.traces.result import NamedHead, RanksHeads, Rows, Showable
 from attnviz.traces.settings import HeadId, Settings, format_head_id
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.traces.trained.model_in_memory import name_model
@@ -47,17 +47,12 @@ class TrialResult:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RankedHead:
+class RankedHead(NamedHead):
     """One head: the model's result without it, and its mean weight on the keys of each reading."""
 
-    head_id: HeadId
     without: TrialResult
     interval: tuple[float, float] = (nan, nan)  # 95 %, of the accuracy lost, over sentences
     scores: Mapping[str, float]  # by reading: the mean weight on the keys it names
-
-    @property
-    def name(self) -> str:
-        return format_head_id(*self.head_id)
 
     def __repr__(self) -> str:
         """Return a line like `<L0H0: 84 % right without it>`."""

@@ -152,11 +152,8 @@ def flips_text(count: int) -> str:
     >>> flips_text(3), flips_text(20)
     ('all 8 flips', '10,000 random flips')
     """
-    return (
-        f"all {2**count:,} flips"
-        if count <= MAX_EXACT_OBSERVATIONS
-        else (f"{RANDOM_DRAWS:,} random flips")
-    )
+    is_exact = count <= MAX_EXACT_OBSERVATIONS
+    return f"all {2**count:,} flips" if is_exact else f"{RANDOM_DRAWS:,} random flips"
 
 
 def smallest_p_value(count: int) -> float:

@@ -74,13 +74,6 @@ class LearningWay:
     loss: Float[np.ndarray, "look seed"]  # the mean since the previous look
     accuracy: Float[np.ndarray, "look seed"]  # on held-out sentences
 
-    def reached(self, steps: Int[np.ndarray, "look"], until: float) -> NumberBySeed:
-        """Return for each seed the first of `steps` at which its accuracy was at least `until`; ∞
-        if never."""
-        is_reached = self.accuracy >= until
-        first_steps: NumberBySeed = np.where(is_reached.any(0), steps[is_reached.argmax(0)], np.inf)
-        return first_steps
-
     @property
     def diverged_seed_count(self) -> int:
         return int((~np.isfinite(self.loss)).any(0).sum())
@@ -102,8 +95,10 @@ class Learning(Showable):
 
     @property
     def until(self) -> float:
-        """The accuracy at which the task counts as learned, from 0 to 1."""
-        return target_accuracy(self.task, self.choices)
+        """The accuracy at which the task counts as learned, from 0 to 1: the task's own one if
+        models are trained for all steps."""
+        until = self.choices.until
+        return self.task.until if until is None or until == math.inf else until
 
     @property
     def provenance(self) -> Provenance:
@@ -120,7 +115,10 @@ class Learning(Showable):
     def reached(self, way: LearningWay) -> NumberBySeed:
         """Return for each seed of a compared alternative the step at which it learned the task; ∞
         if never."""
-        return way.reached(self.steps, self.until)
+        is_reached = way.accuracy >= self.until
+        steps: NumberBySeed
+        steps = np.where(is_reached.any(0), self.steps[is_reached.argmax(0)], np.inf)
+        return steps
 
 
 @with_checked_arguments
@@ -290,12 +288,6 @@ class _SeedGroup:
             scores=_mean_by_seed(logits.std(-1, correction=0)),
             gradient=_mean_by_seed(measures.softmax_gradient_size(first.attended.weights.double())),
         )
-
-
-def target_accuracy(task: Task, choices: Choices) -> float:
-    """Return `choices.until`, or the task's own target if that is None or infinite (train for all
-    steps)."""
-    return task.until if choices.until in (None, math.inf) else choices.until
 
 
 def _train_all_ways(

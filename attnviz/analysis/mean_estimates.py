@@ -49,9 +49,8 @@ class MeanEstimates:
             powers = powers * differences
         known = np.where(is_known, observations, np.nan)
         low, high = self._range
-        self._range = np.stack(
-            [np.fmin(low, np.fmin.reduce(known)), np.fmax(high, np.fmax.reduce(known))]
-        )
+        ends = np.fmin(low, np.fmin.reduce(known)), np.fmax(high, np.fmax.reduce(known))
+        self._range = np.stack(ends)
 
     def means(self) -> Float[np.ndarray, "*shape"]:
         """Return the mean of each; NaN without observations."""
@@ -72,9 +71,8 @@ class MeanEstimates:
         the limits that the observations have; if all are equal, both ends are the mean."""
         counts = np.where(self.counts < MIN_INTERVAL_OBSERVATIONS, np.nan, self.counts)
         root, skewness = np.sqrt(counts), self._skewness(counts)
-        steps = (
-            _student_quantile(counts - 1) / root * np.array([1, -1]).reshape(2, *[1] * root.ndim)
-        )
+        signs = np.array([1, -1]).reshape(2, *[1] * root.ndim)
+        steps = _student_quantile(counts - 1) / root * signs
         inner = 1 + skewness * (steps - skewness / (6 * counts))
         ends: Float[np.ndarray, "2 *shape"]
         ends = self.means() - self.spreads() * 3 / skewness * (np.cbrt(inner) - 1)

@@ -76,7 +76,9 @@ def measure_weights(
     rows, sums, has_keys = normalize_rows(weights), weights.sum(-1), visible.any(-1)
     reads_nothing = (sums == 0) & ~has_keys  # such a row has no entropy
     bits = entropy(rows).masked_fill(reads_nothing, torch.nan)
-    error = (sums - 1).abs()
+    error, apart = (sums - 1).abs(), torch.full_like(bits, torch.nan)
+    if reference is not None:
+        apart = divergence(rows, normalize_rows(reference.double()))
     return Measures(
         entropy=bits,
         share=share_of_largest(bits, visible | (rows > MIN_READ_WEIGHT)),
@@ -87,11 +89,7 @@ def measure_weights(
         # A weight that a mistake gives to a row without visible keys is counted in `hidden`.
         row_error=torch.where(has_keys, error, torch.minimum(error, sums.abs())),
         hidden=weights.masked_fill(visible, 0).sum(-1),
-        divergence=torch.full_like(bits, torch.nan)
-        if reference is None
-        else divergence(rows, normalize_rows(reference.double())).masked_fill(
-            reads_nothing, torch.nan
-        ),
+        divergence=apart.masked_fill(reads_nothing, torch.nan),
     )
 
 

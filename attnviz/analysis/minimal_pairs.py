@@ -27,8 +27,8 @@ from attnviz.analysis.pair_file import MinimalPair, read_pairs
 from attnviz.errors import AttnvizError
 from attnviz.tokens.grouping import WORD_REGEX, words_of_text
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.result import RanksHeads, Rows, Showable
-from attnviz.traces.settings import HeadId, Settings, TextsKeywords, format_head_id
+from attnviz.traces.result import NamedHead, RanksHeads, Rows, Showable
+from attnviz.traces.settings import HeadId, Settings, TextsKeywords
 from attnviz.traces.trace import Provenance
 from attnviz.traces.trained.batches import (
     LayerWeights,
@@ -54,10 +54,9 @@ Group = tuple[int, ...]  # positions of the tokens of a word or phrase
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class PairedHead:
+class PairedHead(NamedHead):
     """What one head does in all pairs. Weights are shares of the token's attention."""
 
-    head_id: HeadId
     shift: float  # the mean over pairs; below 0: away from the candidate that is meant
     low: float  # the ends of its 95 % interval; NaN for few pairs
     high: float
@@ -75,10 +74,6 @@ class PairedHead:
         )
 
     @property
-    def name(self) -> str:
-        return format_head_id(*self.head_id)
-
-    @property
     def is_tested(self) -> bool:
         """Whether it moves at least `MIN_SHIFT`, as the root mean square over pairs."""
         return not np.isnan(self.p_value)
@@ -91,6 +86,10 @@ class PairedHead:
     @property
     def follows(self) -> bool:
         return self.passes and self.shift > 0
+
+    @property
+    def pairs(self) -> int:
+        return len(self.shifts)
 
     @property
     def toward(self) -> int:
@@ -202,7 +201,10 @@ def _locate_words(model: LoadedTransformer, pair: MinimalPair) -> LocatedPair:
     except AttnvizError as error:
         hint = "give shorter sentences" if error.about == "truncate" else error.hint
         raise AttnvizError(f"{pair.place}: {error}", hint, about="pairs") from None
-    groups = [_find_words(tokens, pair, side) for side, tokens in (("A", first), ("B", second))]
+    groups = [
+        [_find_phrase(tokens, name, pair, side) for name in pair.words]
+        for side, tokens in (("A", first), ("B", second))
+    ]
     located = LocatedPair(pair, (first, second), groups[0][0], (groups[0][1], groups[0][2]))
     if first.ids == second.ids:
         problem = f"the sentences are the same tokens of the model '{model.name}'"
@@ -222,18 +224,12 @@ def _locate_words(model: LoadedTransformer, pair: MinimalPair) -> LocatedPair:
     return located
 
 
-def _find_words(tokens: Tokens, pair: MinimalPair, side: str) -> tuple[Group, Group, Group]:
-    """Return the positions of a pair's token and of its candidates in one of its sentences.
-
-    Refuses a word or phrase that is not in the sentence, and one that is there several times
-    without a number, as in it#2.
-    """
-    first, second, third = (_find_phrase(tokens, name, pair, side) for name in pair.words)
-    return first, second, third
-
-
 def _find_phrase(tokens: Tokens, name: str, pair: MinimalPair, side: str) -> Group:
-    """Return the positions of one word or phrase; `side`: "A" or "B", for errors."""
+    """Return the positions of one word or phrase; `side`: "A" or "B", for errors.
+
+    Refuses one that is not in the sentence, and one that is there several times without a number,
+    as in it#2.
+    """
     words = words_of_text(tokens)
     places = _phrase_places(words.labels, name)
     phrase, mark, number = name.rpartition("#")
@@ -315,7 +311,7 @@ class _PairReading:
             visible = layer.visible[place][:, query, :length].any(0).any(0).cpu().numpy()
             later = visible[max(query) + 1 :].any()
             self.sees[number] |= [*(visible[list(group)].any() for group in candidates), later]
-        self.head_ids += [(layer.layer, head) for head in range(layer.weights.shape[1])]
+        self.head_ids += layer.head_ids
 
     def _refuse_unseen(self) -> None:
         """Refuse a pair whose token can never see a candidate, and all whose token can see nothing
@@ -337,12 +333,10 @@ class _PairReading:
         if blind:
             first, *more = blind
             names = [each.pair.place.partition(" of ")[0] for each in more]
-            listed = (
-                names
-                if len(names) <= MAX_NAMED_LINES
-                else [*names[: MAX_NAMED_LINES - 1], f"{len(names) - MAX_NAMED_LINES + 1} more"]
-            )
-            also = f"; the same holds for {and_list(listed)}" if more else ""
+            if len(names) > MAX_NAMED_LINES:
+                unnamed_count = len(names) - MAX_NAMED_LINES + 1
+                names[MAX_NAMED_LINES - 1 :] = [f"{unnamed_count} more"]
+            also = f"; the same holds for {and_list(names)}" if more else ""
             raise first.error(
                 f"the sentences differ only after '{first.pair.token}', and the model reads from "
                 "left to right",

@@ -11,13 +11,11 @@ condition is a test, whose p value is corrected for the number of heads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from threading import current_thread, main_thread
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -46,10 +44,11 @@ from attnviz.errors import AttnvizError, model_error
 from attnviz.machine.exit_handling import stop_on_interrupt
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.early_checks import from_first_text
-from attnviz.traces.result import RanksHeads, Rows, Showable
+from attnviz.traces.result import NamedHead, RanksHeads, Rows, Showable
 from attnviz.traces.settings import HeadId, Settings, TextsKeywords, format_head_id
 from attnviz.traces.trace import Provenance
 from attnviz.traces.trained.batches import (
+    LayerWeights,
     TextBatch,
     captures_exactly,
     group_lines,
@@ -125,10 +124,9 @@ class Example:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class SurveyedHead:
+class SurveyedHead(NamedHead):
     """What one head does over a corpus."""
 
-    head_id: HeadId
     estimates: Mapping[str, Estimate]  # by the name of the measure
     best: PatternKind | None  # the pattern it shows most, clear or not; None: no line shows any
     kind: PatternKind | None  # `best`, if that is clear
@@ -145,10 +143,6 @@ class SurveyedHead:
             return f"<{self.name}: no pattern>"
         shares = f"{share_text(estimate.mean)}, evenly {share_text(estimate.even)}"
         return f"<{self.name}: {self.best.name} {shares}>"
-
-    @property
-    def name(self) -> str:
-        return format_head_id(*self.head_id)
 
     @property
     def does_more(self) -> bool:
@@ -208,9 +202,8 @@ class Survey(RanksHeads, Showable):
         """The heads that do more than attend broadly, to the first token or to separators, then
         others that stand out, then the rest; each by how far its best pattern is beyond even
         attention."""
-        return tuple(
-            sorted(self.heads, key=lambda h: (not h.does_more, not h.stands_out, -h.excess))
-        )
+        order = sorted(self.heads, key=lambda h: (not h.does_more, not h.stands_out, -h.excess))
+        return tuple(order)
 
 
 @with_checked_arguments
@@ -242,8 +235,7 @@ def survey(
     lines = from_first_text(iterate_texts(texts))
     model, settings = model_for_texts(settings, changes, "a survey is")
     reading = _Reading(model, settings.seed)
-    is_main = current_thread() is main_thread()  # only there a signal can be handled
-    with stop_on_interrupt() if is_main else nullcontext(lambda: False) as stopped:
+    with stop_on_interrupt() as stopped:
         interrupted = any(stopped() for _ in track(reading.read(lines)))
     return reading.result(interrupted, settings, command)
 
@@ -317,9 +309,9 @@ class _Reading:
         tokens, layers = BatchTokens.of_lines(batch.tokens), list[LineMeasures]()
         self.layer_heads: list[HeadId] = []
 
-        def visit(layer: Any) -> None:
+        def visit(layer: LayerWeights) -> None:
             layers.append(tokens.measure(layer))
-            self.layer_heads += [(layer.layer, head) for head in range(layer.weights.shape[1])]
+            self.layer_heads += layer.head_ids
 
         visit_layers(self.model, batch.ids, visit, captured=self.captured)
         return join_layers(layers)
@@ -448,7 +440,7 @@ class _Reading:
                 ),
                 p_value=groups.p_value,
                 examples=tuple(
-                    _example(TENTHS, kept_lines[number], head, kind, min(kind, ANY_PAIR))
+                    _example(TENTHS, kept_lines[number], head, kind)
                     for number in totals.top_numbers[:, head, kind].tolist() if number >= 0
                 ),
             )
@@ -470,18 +462,16 @@ class _Reading:
             (tenth, int(groups[tenth - 1][len(groups[tenth - 1]) // 2]))
             for tenth in range(len(groups) - 1, 0, -1)
         ]
-        pattern = best if best < ANY_PAIR else ANY_PAIR
         return tuple(
-            _example(tenth, kept_lines[number], head, best, pattern)
+            _example(tenth, kept_lines[number], head, best)
             for tenth, number in chosen
             if tenth == len(groups) or number not in top
         )
 
 
-def _example(tenth: int, line: KeptLine, head: int, best: int, pattern: int) -> Example:
-    """Return a line as an example of what a head does; `best`: the index of its best pattern,
-    `pattern`: that of the pairs of tokens."""
-    query, key, weight = line.pairs[head, pattern].tolist()
+def _example(tenth: int, line: KeptLine, head: int, best: int) -> Example:
+    """Return a line as an example of what a head does; `best`: the index of its best pattern."""
+    query, key, weight = line.pairs[head, min(best, ANY_PAIR)].tolist()
     score = float(line.scores[head, best])
     return Example(tenth, line.number + 1, line.tokens, score, int(query), int(key), weight)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,10 +51,11 @@ def deliver_sentence_comparison(
     refuse_sentence_options(options, typed)
     early_checks.refuse_impossible_settings(settings)
     first = saved or str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
-    looking = InspectOptions(layer=options.layer, head=options.head, query=outputs.query)
+    chosen = _chosen_rows(options, outputs)
+    InspectOptions(**chosen)  # which refuses a negative layer before the model is loaded
     command = command_line("compare", text, settings, options, outputs, pictures)
-    comparison = _compare_two_runs(first, settings, options, looking, command)
-    changed = changed_options(settings, looking) | {"by": options.by, "values": options.values}
+    comparison = _compare_two_runs(first, settings, options, chosen, command)
+    changed = changed_options(settings) | chosen | {"by": options.by, "values": options.values}
     view_command = Command(
         name="compare",
         argument=comparison.first.text,
@@ -84,13 +85,12 @@ def deliver_pair_comparison(
     Refuses more than two, options that vary something else, and what cannot be compared.
     """
     _refuse_beside_pair(models, saved, typed)
-    chosen: dict[str, Any] = {"layer": options.layer, "head": options.head, "query": outputs.query}
-    changed = {name: value for name, value in chosen.items() if value is not None}
+    chosen = _chosen_rows(options, outputs)
     line = command_line("compare", text, settings, models, saved, options, outputs, pictures)
     typed_options = typed.values_of(text, settings)
     if saved.trace:
         refuse_beside_trace(saved.trace[0], typed_options)
-        view_command = Command(name="compare", options={"trace": saved.trace} | changed)
+        view_command = Command(name="compare", options={"trace": saved.trace} | chosen)
         comparison = _compare_saved_traces(saved.trace, chosen)
     else:
         first, second = models.model
@@ -98,7 +98,7 @@ def deliver_pair_comparison(
         for name in models.model:
             with naming_in_errors(name):
                 _refuse_impossible_model(name, typed_options, words, settings, outputs.query)
-        model_options = changed_options(settings) | {"model": models.model} | changed
+        model_options = changed_options(settings) | {"model": models.model} | chosen
         view_command = Command(name="compare", argument=words, options=model_options)
 
         from attnviz.analysis.inspection.two_sentences import compare_models  # imports torch
@@ -133,14 +133,9 @@ def deliver_checkpoint_comparison(
 
     Refuses options that vary something else, and what cannot be compared.
     """
-    for name in REFUSED_BESIDE_CHECKPOINTS:
-        if name in typed.names:
-            subject = "a second sentence" if name == "other" else option_name(name)
-            raise AttnvizError(
-                f"checkpoints are compared, and {subject} is given: only one thing can differ",
-                f"leave out --checkpoints, or {subject}",
-                about=name,
-            )
+    for name, subject in _typed_subjects(REFUSED_BESIDE_CHECKPOINTS, typed):
+        problem = f"checkpoints are compared, and {subject} is given: only one thing can differ"
+        raise AttnvizError(problem, f"leave out --checkpoints, or {subject}", about=name)
     words = str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
     first = find_checkpoints(options.checkpoints)[0].folder
     try:
@@ -152,19 +147,24 @@ def deliver_checkpoint_comparison(
 
     from attnviz.analysis.inspection.checkpoints import compare_checkpoints  # imports torch
 
-    chosen: dict[str, Any] = {"layer": options.layer, "head": options.head, "query": outputs.query}
-    changed = {name: value for name, value in chosen.items() if value is not None}
+    chosen = _chosen_rows(options, outputs)
     track = partial(with_progress_bar, label="reading checkpoints", quiet=outputs.quiet)
     comparison = compare_checkpoints(words, options.checkpoints, settings, track=track, **chosen)
     text_source.note_text_names_file(text.text, quiet=outputs.quiet)
     command = Command(
         name="compare",
         argument=words,
-        options=changed_options(settings) | {"checkpoints": options.checkpoints} | changed,
+        options=changed_options(settings) | {"checkpoints": options.checkpoints} | chosen,
     )
     line = command_line("compare", text, settings, options, outputs, pictures)
     view = comparison.view_for_command(full=outputs.full, command=command, line=line)
     output.deliver_view(view, outputs, pictures)
+
+
+def _chosen_rows(options: ComparisonOptions, outputs: OutputOptions) -> dict[str, Any]:
+    """Return which layer, head and query are compared, those that were given."""
+    chosen = {"layer": options.layer, "head": options.head, "query": outputs.query}
+    return {name: value for name, value in chosen.items() if value is not None}
 
 
 def _compare_saved_traces(paths: Sequence[str], chosen: Mapping[str, Any]) -> TraceComparison:
@@ -205,21 +205,26 @@ def _refuse_beside_pair(
             f"give two: {option} {shell_quote(values[0])} {option} {shell_quote(values[1])}",
             about=option.strip("-"),
         )
-    for name in ("other", *REFUSED_BESIDE_PAIR):
+    for name, subject in _typed_subjects(("other", *REFUSED_BESIDE_PAIR), typed):
+        raise AttnvizError(
+            f"two {noun} are compared, and {subject} is given: only one thing can differ",
+            f"leave one of them out: give one {option}, or no {subject.removeprefix('a ')}",
+            about=name,
+        )
+
+
+def _typed_subjects(names: Iterable[str], typed: TypedOptions) -> Iterator[tuple[str, str]]:
+    """Yield those of these options that were typed, each with what an error calls it."""
+    for name in names:
         if name in typed.names:
-            subject = "a second sentence" if name == "other" else option_name(name)
-            raise AttnvizError(
-                f"two {noun} are compared, and {subject} is given: only one thing can differ",
-                f"leave one of them out: give one {option}, or no {subject.removeprefix('a ')}",
-                about=name,
-            )
+            yield name, "a second sentence" if name == "other" else option_name(name)
 
 
 def _compare_two_runs(
     first: str | Trace,
     settings: Settings,
     options: ComparisonOptions,
-    looking: InspectOptions,
+    chosen: Mapping[str, Any],
     command: str,
 ) -> TraceComparison:
     """Return the comparison of two sentences, or of two runs of one sentence (--by dtype, device).
@@ -232,23 +237,16 @@ def _compare_two_runs(
     from attnviz.traces.trained.tracing import reload_model
 
     if options.other is not None:
-        return two_sentences.compare_sentences(
-            first,
-            options.other,
-            settings,
-            layer=looking.layer,
-            head=looking.head,
-            query=looking.query,
-            command=command,
-        )
+        other = options.other
+        return two_sentences.compare_sentences(first, other, settings, command=command, **chosen)
     by, values = str(options.by), _two_values(options)
     words = first if isinstance(first, str) else first.text
     both_settings = [ASPECTS[by].choose(settings, value) for value in values]
     if not isinstance(first, str):
         reload_model(first)  # which refuses a model that did not make the trace
-    with two_sentences.checking_query(looking.query):
+    with two_sentences.checking_query(chosen.get("query")):
         traces = [trace(words, run_settings, command=command) for run_settings in both_settings]
-    return two_sentences.compare_traces(traces[0], traces[1], (values[0], values[1]), looking)
+    return two_sentences.compare_two_traces(*traces, names=(values[0], values[1]), **chosen)
 
 
 def refuse_sentence_options(options: ComparisonOptions, typed: TypedOptions) -> None:

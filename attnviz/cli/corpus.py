@@ -23,7 +23,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.traces import early_checks
 from attnviz.traces.settings import Settings
-from attnviz.wording.commands import Command, changed_options, option_name
+from attnviz.wording.commands import Command, option_name
 from attnviz.wording.words import counted
 
 INTERRUPTED_STATUS = 130  # as of any command that Ctrl-C ends
@@ -127,9 +127,8 @@ def deliver_corpus_effects(
             total=count_lines(path),
         )
         effects = head_effects(chain(start, lines), settings, track=track, **options)
-    line = command.with_options(**changed_options(outputs, pictures)).line
     with reporting_interrupt(counted(effects.texts, "text"), outputs, is_one=effects.interrupted):
-        output.deliver_view(effects.view_for_command(command=command, line=line), outputs, pictures)
+        output.deliver_result(effects, command, outputs, pictures)
 
 
 @contextmanager

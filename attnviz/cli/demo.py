@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
+from contextlib import suppress
 
 import typer
 
 from attnviz.cli import background
+from attnviz.machine import exit_handling
 
 TOUR_STOPS = (  # what to see, and the command that shows it in 80 columns and 24 lines
     (
@@ -67,14 +68,10 @@ def _run_tour_command(command: str) -> None:
 def _wait_for_enter() -> bool:
     """Print a prompt and wait for a line; return whether Enter came, not Ctrl-C or Ctrl-D."""
     background.discard_late_answers()  # which would be read as a line
-    handler_before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
+    line = ""
+    with suppress(KeyboardInterrupt), exit_handling.raise_on_interrupt():
         typer.echo(NEXT_PROMPT, nl=False)
         line = sys.stdin.readline()
-    except KeyboardInterrupt:
-        line = ""
-    finally:
-        signal.signal(signal.SIGINT, handler_before)
     if not line:
         typer.echo()
     return bool(line)

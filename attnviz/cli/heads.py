@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 
 from attnviz.cli import output
@@ -22,6 +23,8 @@ from attnviz.wording.commands import Command, changed_options
 
 SENTENCE_OPTIONS = ("query", "full")  # the command takes no sentence
 ANSWERING_MODELS = [name for name in shipped_names() if name in TASKS]
+
+_heads_option = partial(section_option, "Heads")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +60,6 @@ class HeadsOptions:
         str | None,
         section_option(
             "Model",
-            "--task",
             metavar="TASK",
             help=f"The task whose sentences the model is tested on: {', '.join(TASKS)}.  "
             "[default: the one that it learned]",
@@ -67,9 +69,7 @@ class HeadsOptions:
     ] = None
     layer: Annotated[
         str | None,
-        section_option(
-            "Heads",
-            "--layer",
+        _heads_option(
             metavar="N",
             help="With --texts: only heads of this layer, from 0, or of several: 4,5.",
             example="4",
@@ -77,9 +77,7 @@ class HeadsOptions:
     ] = None
     head: Annotated[
         str | None,
-        section_option(
-            "Heads",
-            "--head",
+        _heads_option(
             metavar="N",
             help="With --texts: only this head, from 0, or several: 1,11. Its name L5H11 says its "
             "layer, too.",
@@ -134,9 +132,7 @@ def heads_command(
 
     from attnviz.analysis.head_accuracy import rank  # torch, for which errors need not wait
 
-    line = command.with_options(**changed_options(outputs, pictures)).line
-    view = rank(model.model, heads_options.task).view_for_command(command=command, line=line)
-    output.deliver_view(view, outputs, pictures)
+    output.deliver_result(rank(model.model, heads_options.task), command, outputs, pictures)
 
 
 def refuse_task_beside_texts(model: str, task: str | None) -> None:

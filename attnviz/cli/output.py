@@ -21,11 +21,13 @@ from attnviz.machine import environment, files
 from attnviz.machine.atomic_files import refuse_unwritable_paths
 from attnviz.renderers import FORMATS, PAGE_PLACEHOLDER, STEP_PLACEHOLDER, Look, refuse_uninstalled
 from attnviz.renderers.look import refuse_small_slides
+from attnviz.wording.commands import Command, changed_options
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from attnviz.traces.result import Showable
     from attnviz.views.view import View
 
 
@@ -49,30 +51,28 @@ def refuse_undeliverable(
         if path.suffix.lower() not in suffixes:
             raise unknown_name_error("format for", str(path.suffix or path), suffixes)
         refuse_uninstalled(path.suffix.lower())
-        _refuse_deck_placeholders(path)
-        _refuse_pages_of_text(path)
+        _refuse_misplaced_placeholders(path)
     refuse_unwritable_paths(outputs.out)
     look = look_from_options(pictures)
     if any(FORMATS[path.suffix.lower()].kind == "slides" for path in outputs.out):
         refuse_small_slides(look.size)
 
 
-def _refuse_pages_of_text(path: Path) -> None:
-    """Refuse {page} in the name of a file that is no picture."""
-    if PAGE_PLACEHOLDER in path.name and FORMATS[path.suffix.lower()].kind != "picture":
-        raise AttnvizError(
-            f"{PAGE_PLACEHOLDER} stands for the pages of a picture, and '{path}' is not a picture",
-            f"try -o {path.with_suffix('.png')}",
-        )
-
-
-def _refuse_deck_placeholders(path: Path) -> None:
-    """Refuse {step} and {page} in the name of a slide deck, which holds all slides in one file."""
+def _refuse_misplaced_placeholders(path: Path) -> None:
+    """Refuse {step} and {page} in the name of a slide deck, which holds all slides in one file, and
+    {page} in that of a file that is no picture.
+    """
+    kind = FORMATS[path.suffix.lower()].kind
     placeholders = [p for p in (STEP_PLACEHOLDER, PAGE_PLACEHOLDER) if p in path.name]
-    if placeholders and FORMATS[path.suffix.lower()].kind == "slides":
+    if placeholders and kind == "slides":
         raise AttnvizError(
             f"'{path}' is one file with all slides: {placeholders[0]} has no meaning in its name",
             f"try -o slides{path.suffix}",
+        )
+    if PAGE_PLACEHOLDER in path.name and kind != "picture":
+        raise AttnvizError(
+            f"{PAGE_PLACEHOLDER} stands for the pages of a picture, and '{path}' is not a picture",
+            f"try -o {path.with_suffix('.png')}",
         )
 
 
@@ -90,6 +90,14 @@ def deliver_view(
         print_json(view)
     elif not outputs.out:
         print_tables(view, outputs, pictures)
+
+
+def deliver_result(
+    result: Showable, command: Command, outputs: OutputOptions, pictures: PictureOptions
+) -> None:
+    """Deliver the view of a result that `command` makes again."""
+    line = command.with_options(**changed_options(outputs, pictures)).line
+    deliver_view(result.view_for_command(command=command, line=line), outputs, pictures)
 
 
 def write_view_files(

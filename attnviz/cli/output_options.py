@@ -270,20 +270,9 @@ def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -
     `seconds`: how long an animation shows each step.
     """
     size, dpi = size_and_dpi(pictures.size, pictures.dpi)
-    return Look(
-        theme=Look.theme if pictures.theme is None else pictures.theme,
-        colors=pictures.colors,
-        size=size,
-        dpi=dpi,
-        seconds=seconds,
-        transparent=pictures.transparent,
-        numbers=pictures.numbers,
-        vectors=pictures.vectors,
-        text_size=Look.text_size if pictures.text_size is None else pictures.text_size,
-        footnote=pictures.footnote,
-        points=pictures.points,
-        font=pictures.font,
-    )
+    looks = {name: value for name, value in vars(pictures).items() if value is not None}
+    looks.pop("title", None)  # the only option that is no field of a Look
+    return Look(**looks | {"size": size, "dpi": dpi, "seconds": seconds})
 
 
 def screen_from_options(
@@ -296,9 +285,8 @@ def screen_from_options(
     from attnviz.cli.background import terminal_theme
     from attnviz.renderers.terminal.screen import Screen
 
-    colors = (
-        "none" if console.no_color else COLORS_BY_SYSTEM.get(console.color_system or "", "none")
-    )
+    system = "" if console.no_color else console.color_system or ""
+    colors = COLORS_BY_SYSTEM.get(system, "none")
     return Screen(
         width=_screen_columns(console, outputs),
         height=console.height if sys.stdout.isatty() else None,

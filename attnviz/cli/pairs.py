@@ -73,6 +73,4 @@ def pairs_command(
         argument=path_without_folders(str(pair_file.file)),
         options=changed_options(model, trained, attention),
     )
-    line = command.with_options(**changed_options(outputs, pictures)).line
-    view = pairs(pair_file.file, settings).view_for_command(command=command, line=line)
-    output.deliver_view(view, outputs, pictures)
+    output.deliver_result(pairs(pair_file.file, settings), command, outputs, pictures)

@@ -46,7 +46,6 @@ from attnviz.wording.commands import (
 
 if TYPE_CHECKING:
     from attnviz.analysis.quiz.quiz_from_lesson import Quiz
-    from attnviz.views.view import View
 
 QUIZ_SUFFIXES = (".html", ".pdf", ".md", ".txt", ".json")
 KEY_WORDS = {"key", "solution", "solutions"}  # first or last in the name of a key
@@ -263,7 +262,9 @@ def _deliver(
         output.print_json(key)
     elif not outputs.out:
         if is_interactive() and not quiz_options.answers:
-            _ask_questions(sheet, outputs, pictures)
+            from attnviz.cli.quiz_round import play_round
+
+            play_round(sheet, outputs, pictures)
         else:
             output.print_tables(key if quiz_options.answers else sheet, outputs, pictures)
 
@@ -285,9 +286,3 @@ def is_interactive() -> bool:
     """Return whether questions can be asked: input and output are a terminal with a screen."""
     has_screen = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
     return sys.stdin.isatty() and sys.stdout.isatty() and has_screen
-
-
-def _ask_questions(sheet: View, outputs: OutputOptions, pictures: PictureOptions) -> None:
-    from attnviz.cli.quiz_round import play_round
-
-    play_round(sheet, outputs, pictures)

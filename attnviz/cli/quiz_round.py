@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Literal
 
 from rich.console import Console
@@ -16,6 +14,7 @@ from rich.text import Text
 from attnviz.cli import background
 from attnviz.cli.output import print_lines
 from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
+from attnviz.machine import exit_handling
 from attnviz.renderers.terminal.lines import heading_lines, panel_lines
 from attnviz.renderers.terminal.screen import Screen, wrap_note
 from attnviz.views.grids.exercise import LETTERS, Exercise
@@ -47,30 +46,25 @@ def play_round(view: View, outputs: OutputOptions, pictures: PictureOptions) -> 
     background.discard_late_answers()  # they would be read as keys
     if not outputs.quiet:
         print_lines(console, heading_lines(view, screen))
-    with _raising_on_interrupt():
+    with exit_handling.raise_on_interrupt():
         try:
             for exercise in exercises:
                 print_lines(console, [*panel_lines([exercise.question], screen), Text()])
                 chosen = _read_answer_key(console, exercise)
                 verdicts.append("right" if chosen == exercise.answer else "wrong")
-                print_lines(console, _solution_lines(exercise, chosen, screen))
-                print_lines(console, _verdict_again(exercise, chosen, screen))
+                print_lines(console, [Text(), *_verdict_lines(exercise, chosen, screen)])
+                print_lines(console, [*panel_lines([exercise.solution_alone], screen), Text()])
+                separator = ":" if chosen == exercise.answer else "; right:"
+                again = f"{separator} {exercise.right_option}"  # the first verdict may be gone
+                print_lines(console, _verdict_lines(exercise, chosen, screen, again))
                 if exercise is not exercises[-1]:
-                    _wait_for_next(console)
+                    with background.silent_terminal():
+                        _wait_for_key(console, "Enter: next · q: end ", NEXT_KEYS)
+                    console.print("\n")
         except (QuizEnded, KeyboardInterrupt):
             console.print()
     score = (line.wrap(console, console.width) for line in _score_lines(verdicts, len(exercises)))
     print_lines(console, [Text(), *(line for lines in score for line in lines)])
-
-
-@contextmanager
-def _raising_on_interrupt() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt inside the block, whatever it does outside."""
-    handler_before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler_before)
 
 
 def _read_answer_key(console: Console, exercise: Exercise) -> int:
@@ -83,14 +77,6 @@ def _read_answer_key(console: Console, exercise: Exercise) -> int:
     index = (letters if key in letters else numbers).index(key)
     console.print(LETTERS[index])
     return index
-
-
-def _solution_lines(exercise: Exercise, chosen: int, screen: Screen) -> Iterator[Text]:
-    """Yield the verdict, then the solution with its map and its reason."""
-    yield Text()
-    yield from _verdict_lines(exercise, chosen, screen)
-    yield from panel_lines([exercise.solution_alone], screen)
-    yield Text()
 
 
 def _verdict_lines(
@@ -106,20 +92,6 @@ def _verdict_lines(
     for line in wrap_note(f"{sign} {words}{addition}", screen):
         line.stylize(style)
         yield line
-
-
-def _verdict_again(exercise: Exercise, chosen: int, screen: Screen) -> Iterator[Text]:
-    """Yield the verdict and the right answer, for a screen on which the first one is gone."""
-    is_right = chosen == exercise.answer
-    addition = f"{':' if is_right else '; right:'} {exercise.right_option}"
-    yield from _verdict_lines(exercise, chosen, screen, addition)
-
-
-def _wait_for_next(console: Console) -> None:
-    """Wait for Enter or the space bar."""
-    with background.silent_terminal():
-        _wait_for_key(console, "Enter: next · q: end ", NEXT_KEYS)
-    console.print("\n")
 
 
 def _wait_for_key(console: Console, prompt: str, keys: str) -> str:

@@ -60,13 +60,12 @@ def survey_command(
         )
 
         command = Command(name="survey", options=changed_options(text, model, trained, attention))
-        line = command.with_options(**changed_options(outputs, pictures)).line
         with _showing_progress(count_lines(text.file), quiet=outputs.quiet) as track:
             from attnviz.analysis.survey import survey  # torch, which takes seconds
 
             result = survey(texts, settings, track=track)
     with reporting_interrupt(counted(result.lines, "line"), outputs, is_one=result.interrupted):
-        output.deliver_view(result.view_for_command(command=command, line=line), outputs, pictures)
+        output.deliver_result(result, command, outputs, pictures)
 
 
 def _text_lines(path: Path | None) -> Generator[str, None, None]:

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from threading import current_thread, main_thread
 from types import FrameType
 
 ENDING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # Ctrl-C, kill, and a closed terminal
@@ -73,14 +74,26 @@ def delay_signals() -> Iterator[None]:
 
 
 @contextmanager
+def raise_on_interrupt() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt inside the block, whatever it does outside."""
+    handler_before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler_before)
+
+
+@contextmanager
 def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
     """Have the first Ctrl-C only be noted during the `with` block; a second one ends the run.
 
-    Yields a function that returns whether Ctrl-C was pressed, so that the block can stop.
+    Yields a function that returns whether Ctrl-C was pressed, so that the block can stop. Changes
+    nothing where the parent process ignores Ctrl-C, and outside the main thread, where no signal
+    can be handled.
     """
     signals_received: list[int] = []
     previous_handler = signal.getsignal(signal.SIGINT)
-    if previous_handler is signal.SIG_IGN:  # the parent process wants it so
+    if previous_handler is signal.SIG_IGN or current_thread() is not main_thread():
         yield lambda: False
         return
 

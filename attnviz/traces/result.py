@@ -9,11 +9,12 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, overload
 
 from attnviz.errors import AttnvizError
+from attnviz.traces.settings import HeadId, format_head_id
 from attnviz.wording.keywords import (
     LOOK_DEFAULTS,
     LookKeywords,
@@ -235,6 +236,17 @@ class Rows(tuple[Row, ...]):
         lines = [repr(row) for row in self[:MAX_PRINTED_ROWS]]
         more = len(self) - len(lines)
         return "\n".join([*lines, *([f"… and {more:,} more"] if more else [])])
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class NamedHead:
+    """A row of a result about one head."""
+
+    head_id: HeadId
+
+    @property
+    def name(self) -> str:
+        return format_head_id(*self.head_id)
 
 
 class RanksHeads(ABC):

@@ -12,12 +12,18 @@ from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.learning.progress import Moment
 from attnviz.learning.task import Task
 from attnviz.learning.training import Training
+from attnviz.traces.settings import format_head_id
 from attnviz.views.conclusions.learning_findings import accuracy_text
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.glimpse import Glimpse, MeasureHistory
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.learned.head_roles import answer_text, find_best_head
+from attnviz.views.learned.head_roles import (
+    answer_text,
+    find_best_head,
+    list_head_indices,
+    moment_measures,
+)
 from attnviz.views.reading import token_axis
 from attnviz.views.view import printable_value
 from attnviz.wording.numbers import percent_text, share_text, significant_text
@@ -54,8 +60,8 @@ def _head_grids(training: Training, moment: Moment, layer: int) -> Iterator[Grid
     count, cpu = len(training.watched), torch.device("cpu")
     hidden = ~MaskRule.of_variant(training.variant).visible(count, count, cpu).numpy()
     for head, weights in enumerate(moment.weights[layer]):
-        name = f"L{layer}H{head}"
-        yield Grid(name, rows, columns, StoredCells(weights, hidden), WEIGHT_SCALE, share=True)
+        name, cells = format_head_id(layer, head), StoredCells(weights, hidden)
+        yield Grid(name, rows, columns, cells, WEIGHT_SCALE, share=True)
 
 
 def _head_scores_grid(training: Training, moment: Moment) -> Grid:
@@ -64,10 +70,9 @@ def _head_scores_grid(training: Training, moment: Moment) -> Grid:
     """
     readings = [reading.name for reading in training.task.readings]
     score_arrays = [moment.scores[name] for name in readings]
-    layers, heads = score_arrays[0].shape if score_arrays else (0, 0)
-    names = [f"L{layer}H{head}" for layer in range(layers) for head in range(heads)]
-    values = np.empty((0, 0))
+    names, values = list[str](), np.empty((0, 0))
     if score_arrays:
+        names = [format_head_id(*head) for head in list_head_indices(moment)]
         values = np.stack([scores.ravel() for scores in score_arrays], axis=1)
     rows, columns = plain_axis("head", names), plain_axis("reading", readings)
     return Grid("scores of heads", rows, columns, unmasked_cells(values), WEIGHT_SCALE, share=True)
@@ -77,8 +82,7 @@ def _measure_histories(moments: Sequence[Moment], answer_noun: str) -> tuple[Mea
     """Return the histories of loss and accuracy over the moments; `answer_noun` is what is
     predicted, such as `verb`.
     """
-    losses = np.array([moment.loss for moment in moments])
-    accuracies = np.array([moment.accuracy for moment in moments])
+    _, losses, accuracies = moment_measures(moments).values()
     highest_loss = float(losses[np.isfinite(losses)].max(initial=1e-9))
     loss_text, accuracy = significant_text(losses[-1], 2), percent_text(float(accuracies[-1]))
     return (

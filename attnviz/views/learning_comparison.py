@@ -27,9 +27,10 @@ from attnviz.views.conclusions.learning_findings import (
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import colorless_scale
+from attnviz.views.learned.head_roles import nearest_halvings
 from attnviz.views.settings_line import ATTENTION_PART, NORM_TEXTS, settings_line
 from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
-from attnviz.wording.numbers import percent_text
+from attnviz.wording.numbers import number_or_none, percent_text
 from attnviz.wording.words import counted
 
 LOSS_TITLE = "loss"
@@ -63,7 +64,12 @@ def view(learning: Learning, *, command: str | None = None) -> View:
         screen=build_page([Group("ways", tables), short_curves], line),
         picture=build_page([Group("curves", tuple(curves))], line),
         closing=tuple(filter(None, (*first_sentences, finding, *additional_sentences(learning)))),
-        data=_training_data(learning, finding),
+        data=TableData(
+            "learning-comparison",
+            partial(_training_document, learning, finding),
+            ("way", "seed", "step", "accuracy", "loss"),
+            partial(_training_lines, learning),
+        ),
         provenance=replace(learning.provenance, command=command),
         command=learning.command,
     )
@@ -79,22 +85,13 @@ def _training_settings_line(learning: Learning) -> str:
     parts = (
         f"the same in all: {TRAINING_ASPECTS[learning.by].shared_parts}",
         settings_line(learning.base, without=without),
-        *_block_settings(learning),
+        counted(learning.settings.layers or 1, "layer") if learning.by == "norm" else "",
+        NORM_TEXTS[learning.settings.norm] if learning.by == "layers" else "",
         f"batches of {choices.batch}",
         f"AdamW, rate {choices.rate:g}",
         seeds_text,
     )
     return " · ".join(filter(None, parts))
-
-
-def _block_settings(learning: Learning) -> Iterator[str]:
-    """Yield the number of layers where norms are compared, or the norm where layers are compared;
-    otherwise nothing.
-    """
-    if learning.by == "norm":
-        yield counted(learning.settings.layers or 1, "layer")
-    if learning.by == "layers":
-        yield NORM_TEXTS[learning.settings.norm]
 
 
 def training_curves(learning: Learning) -> list[Curves]:
@@ -112,12 +109,14 @@ def training_curves(learning: Learning) -> list[Curves]:
         ("accuracy", f"{learning.task.answer_noun}s that are right"),
         ("loss", LOSS_TITLE),
     ):
-        lines = tuple(
-            _training_curve(way_label(learning.by, way.name), getattr(way, name)[1:])
-            for way in learning.ways
-        )
+        lines = []
+        for way in learning.ways:
+            low, middle, high = _seed_bands(getattr(way, name)[1:])
+            lines.append(Curve(way_label(learning.by, way.name), middle, low, high))
         reach = 0.0 if name == "loss" else 1.0
-        panels.append(Curves(title, "step", steps, lines, note=note, x_ticks=ticks, reach=reach))
+        panels.append(
+            Curves(title, "step", steps, tuple(lines), note=note, x_ticks=ticks, reach=reach)
+        )
     return panels
 
 
@@ -132,18 +131,13 @@ def _seeds_note(learning: Learning) -> str:
     return f"median of {seeds:,} seeds, band from {low} to {high}"
 
 
-def _training_curve(name: str, repeats: Float[np.ndarray, "look seed"]) -> Curve:
-    low, middle, high = _seed_bands(repeats)
-    return Curve(name, middle, low, high)
-
-
 def _seed_bands(repeats: Float[np.ndarray, "look seed"]) -> Float[np.ndarray, "quantile look"]:
     """Return the low quantile, the median and the high quantile over the seeds whose value is
     finite; NaN where none is.
     """
     is_finite = np.isfinite(repeats)
     bands = np.full((3, len(repeats)), np.nan)
-    shares = [QUANTILE_BAND[0], 0.5, QUANTILE_BAND[1]]
+    shares = [*QUANTILES_BY_NAME.values()]
     for look in np.flatnonzero(is_finite.any(1)):
         bands[:, look] = np.quantile(repeats[look, is_finite[look]], shares)
     return bands
@@ -154,8 +148,7 @@ def _with_few_steps(curves: Curves) -> Curves:
     before it.
     """
     steps = np.array(curves.x_values)
-    target_steps = steps[-1] / 2.0 ** np.arange(MAX_CURVE_ROWS)
-    rows = sorted({int(abs(steps - target).argmin()) for target in target_steps})
+    rows = sorted(nearest_halvings(steps, MAX_CURVE_ROWS))
     lines = tuple(
         replace(line, middle=line.middle[rows], low=line.low[rows], high=line.high[rows])
         for line in curves.lines
@@ -214,15 +207,6 @@ def _ways_axis(learning: Learning) -> Axis:
     return plain_axis("way", [way_label(learning.by, way.name) for way in learning.ways])
 
 
-def _training_data(learning: Learning, conclusion: str) -> TableData:
-    """Return all data of a Learning, computed when it is needed; as a table it has a line for each
-    alternative, seed and evaluated step.
-    """
-    header = ("way", "seed", "step", "accuracy", "loss")
-    document = partial(_training_document, learning, conclusion)
-    return TableData("learning-comparison", document, header, partial(_training_lines, learning))
-
-
 def _training_document(learning: Learning, conclusion: str) -> dict[str, Any]:
     return {
         "by": learning.by,
@@ -257,8 +241,8 @@ def _bands_and_seeds(repeats: Float[np.ndarray, "look seed"]) -> dict[str, Any]:
     """
     bands = zip(QUANTILES_BY_NAME, _seed_bands(repeats), strict=True)
     return {
-        **{name: [_finite_or_none(number) for number in band] for name, band in bands},
-        "of_each_seed": [[_finite_or_none(number) for number in seed] for seed in repeats.T],
+        **{name: _known_numbers(band) for name, band in bands},
+        "of_each_seed": [*map(_known_numbers, repeats.T)],
     }
 
 
@@ -270,9 +254,8 @@ def _training_lines(learning: Learning) -> Iterator[TableLines]:
     for way in learning.ways:
         for seed_index, seed in enumerate(learning.seeds):
             columns = (way.accuracy[:, seed_index], way.loss[:, seed_index])
-            numbers = tuple([_finite_or_none(number) for number in column] for column in columns)
-            yield TableLines((way.name, seed), steps, numbers)
+            yield TableLines((way.name, seed), steps, tuple(map(_known_numbers, columns)))
 
 
-def _finite_or_none(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def _known_numbers(column: Float[np.ndarray, "number"]) -> list[float | None]:
+    return [number_or_none(number) for number in column.tolist()]

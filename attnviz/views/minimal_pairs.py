@@ -20,17 +20,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.settings_line import stored_text
-from attnviz.views.view import (
-    HEAD_COLUMNS,
-    Group,
-    TableData,
-    TableLines,
-    View,
-    WordColumns,
-    build_page,
-    head_columns,
-    named_head_document,
-)
+from attnviz.views.view import Group, View, build_page, head_table, named_head_document
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import (
     SUM_ROUNDING,
@@ -41,19 +31,11 @@ from attnviz.wording.numbers import (
 )
 from attnviz.wording.words import and_list, as_sentence, counted
 
-CSV_HEADER = (
-    *HEAD_COLUMNS,
-    "shift",
-    "low",
-    "high",
-    "p",
-    "p alone",
-    "follows",
-    "meant",
-    "other",
-    "toward",
-    "pairs",
-)
+TABLE_FIELDS = {
+    **{name: name for name in ("shift", "low", "high")},
+    **{"p": "p_value", "p alone": "p_alone"},
+    **{name: name for name in ("follows", "meant", "other", "toward", "pairs")},
+}
 MAX_NAMED_HEADS = 3
 SHIFT_ABOUT = (
     "weight from the token to a candidate in the sentence where it is meant, minus its weight in "
@@ -66,29 +48,20 @@ def view(result: MinimalPairs, *, command: Command | None = None, line: str | No
 
     `command` makes the result again; `line` is that command with the options of its output.
     """
-    counts = len(result.pairs), len(result.heads)
-    parts = (f"model {result.model}", _pairs_and_heads(*counts), stored_text(result.provenance))
-    settings = " · ".join(filter(None, parts))
-    bars = _shift_bars(result)
-    page = build_page([Group("heads", (bars,))], settings)
-    sentences = pair_sentences(result)
+    counts = counted(len(result.pairs), "minimal pair"), counted(len(result.heads), "head")
+    parts = (f"model {result.model}", *counts, stored_text(result.provenance))
+    settings, bars = " · ".join(filter(None, parts)), _shift_bars(result)
     return View(
         title=pairs_headline(result),
         headline=pairs_headline(result),
         settings=settings,
-        screen=page,
+        screen=build_page([Group("heads", (bars,))], settings),
         picture=build_page([Group("heads", (_with_interval_lines(bars, result),))], settings),
-        closing=sentences,
-        data=TableData(
-            "pairs", partial(_pairs_document, result), CSV_HEADER, partial(_pairs_lines, result)
-        ),
+        closing=pair_sentences(result),
+        data=head_table("pairs", partial(_pairs_document, result), result.heads, TABLE_FIELDS),
         provenance=replace(result.provenance, command=line or (command.line if command else None)),
         command=command,
     )
-
-
-def _pairs_and_heads(pairs: int, heads: int) -> str:
-    return f"{counted(pairs, 'minimal pair')} · {counted(heads, 'head')}"
 
 
 def pairs_headline(result: MinimalPairs) -> str:
@@ -119,10 +92,10 @@ def pair_sentences(result: MinimalPairs) -> tuple[str, ...]:
     """Return sentences on the head that moves most, on heads that move away from what is meant, and
     on the rule by which a head counts."""
     top, opposing = result.heads[0], result.opposing
+    p_clause = f" (p = {p_text(top.p_value)})" if top.is_tested else ""
     sentences = [
         f"In {top.name}, a candidate gets {percent_text(top.meant, 1)} of the token's attention "
-        f"where it is meant, and {percent_text(top.other, 1)} where the other one is"
-        f"{_p_clause(top)}."
+        f"where it is meant, and {percent_text(top.other, 1)} where the other one is{p_clause}."
     ]
     if opposing:
         names = [head.name for head in opposing[:MAX_NAMED_HEADS]]
@@ -156,13 +129,8 @@ def least_effect_text(least: float, observations: str, mean: str, example: str =
         return f"with {observations}, no mean {mean} could have been shown, however large"
     least_text = f"{floor(100 * least) / 100:.2f}"
     sizes = f"it is {least_text} standard deviations of the head's {mean}s or more"
-    return f"with {observations}, a mean {mean} is shown only if {sizes}" + (
-        f" ({example})" if example else ""
-    )
-
-
-def _p_clause(head: PairedHead) -> str:
-    return f" (p = {p_text(head.p_value)})" if head.is_tested else ""
+    suffix = f" ({example})" if example else ""
+    return f"with {observations}, a mean {mean} is shown only if {sizes}{suffix}"
 
 
 def p_text(value: float) -> str:
@@ -253,14 +221,14 @@ def _pairs_document(result: MinimalPairs) -> Contents:
         "level": LEVEL,
         "least shift": MIN_SHIFT,
         "least pairs": MIN_TEST_OBSERVATIONS,
-        "least effect": result.least_effect if isfinite(result.least_effect) else None,
+        "least effect": number_or_none(result.least_effect),
         "pairs": [dict(zip(COLUMNS, pair.cells, strict=True)) for pair in result.pairs],
         "heads": [
             {
                 **named_head_document(head.name),
                 "shift": head.shift,
                 "interval": None if np.isnan(head.low) else [head.low, head.high],
-                "p": head.p_value if head.is_tested else None,
+                "p": number_or_none(head.p_value),
                 "p alone": number_or_none(head.p_alone),
                 "follows": head.follows,
                 "meant": head.meant,
@@ -270,11 +238,3 @@ def _pairs_document(result: MinimalPairs) -> Contents:
             for head in result.heads
         ],
     }
-
-
-def _pairs_lines(result: MinimalPairs) -> Iterator[TableLines]:
-    heads = result.heads
-    names = ("shift", "low", "high", "p_value", "p_alone", "follows", "meant", "other", "toward")
-    columns = [[number_or_none(getattr(head, name)) for head in heads] for name in names]
-    columns.append([len(result.pairs)] * len(heads))
-    yield TableLines((), WordColumns(head_columns(head.name for head in heads)), tuple(columns))

@@ -111,17 +111,6 @@ def closing_notes(
     )
 
 
-def _uncaptured_heads_off(trace: Trace) -> dict[HeadId, AblationValue]:
-    """Return the switched-off heads of a trained transformer in layers that the trace does not
-    contain; empty for other traces.
-    """
-    if trace.trained is None:
-        return {}
-    captured = {layer.layer for layer in trace.layers}
-    off = parse_heads_off(trace.origin.settings.without)
-    return {head_id: value for head_id, value in off.items() if head_id[0] not in captured}
-
-
 def heads_off_notes(trace: Trace) -> tuple[str, ...]:
     """Return notes on which heads are switched off, what replaces each output, and what the weights
     shown for them are.
@@ -130,12 +119,13 @@ def heads_off_notes(trace: Trace) -> tuple[str, ...]:
     for layer in trace.layers:
         for head, instead in sorted(layer.off.items()):
             off.setdefault(instead, []).append(_head_subject(trace, layer, head))
-    uncaptured = _uncaptured_heads_off(trace).items()
+    captured = {layer.layer for layer in trace.layers}  # of a trained transformer perhaps not all
     return (
         *(_captured_heads_note(heads, instead) for instead, heads in off.items()),
         *(
             f"{format_head_id(*head_id)} is switched off: {OUTPUT_REPLACEMENTS[value][0]}"
-            for head_id, value in uncaptured
+            for head_id, value in _heads_off_by_place(trace).items()
+            if head_id[0] not in captured
         ),
     )
 

@@ -84,8 +84,10 @@ def _settings_parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
         **_attention_parts(trace),
         "seed": f"seed {trace.origin.settings.seed}" if depends_on_seed(trace) else "",
         "item": _item_text(trace),
-        "dtype": _dtype_text(trace),
+        "dtype": f"{trace.provenance.device} {trace.provenance.dtype}",
     }
+    if trace.external_origin is not None:
+        parts["dtype"] = trace.external_origin.stored_as
     kind_words = f" {kind} " if trace.trained is None else ""  # which are not repeated
     return {
         name: part
@@ -93,13 +95,6 @@ def _settings_parts(trace: Trace, without: Sequence[str]) -> dict[str, str]:
         if part and name not in without
         if name == ATTENTION_PART or f" {part} " not in kind_words
     }
-
-
-def _dtype_text(trace: Trace) -> str:
-    """Return device and dtype, or for given weights how they were stored."""
-    if trace.external_origin is not None:
-        return trace.external_origin.stored_as
-    return f"{trace.provenance.device} {trace.provenance.dtype}"
 
 
 def _attention_parts(trace: Trace) -> dict[str, str]:

@@ -53,7 +53,7 @@ from attnviz.views.view import (
     named_head_document,
 )
 from attnviz.wording.commands import Command
-from attnviz.wording.numbers import percent_text, share_text
+from attnviz.wording.numbers import number_or_none, percent_text, share_text
 from attnviz.wording.words import and_list, as_sentence, counted
 
 TABLE_COLUMNS = ("mean", "from", "to", "even", "lines", "repeats", "entropy")
@@ -140,7 +140,6 @@ def _settings_line(survey: Survey) -> str:
 def survey_headline(survey: Survey) -> str:
     """Return how many heads do more than attend broadly, to the first token or to separators, in a
     line."""
-    count = len(survey.heads)
     if survey.ranked[0].best is None:
         return "No token has a choice of what to attend to"
     observations, noun = survey.observations
@@ -149,7 +148,9 @@ def survey_headline(survey: Survey) -> str:
         return f"{subject} cannot show what stands out"
     more = sum(head.does_more for head in survey.heads)
     does = "does" if more <= 1 else "do"
-    return f"{more or 'None'} of {counted(count, 'head')} {does} more than {LITTLE_PHRASE}"
+    return (
+        f"{more or 'None'} of {counted(len(survey.heads), 'head')} {does} more than {LITTLE_PHRASE}"
+    )
 
 
 def _does_text(kind: PatternKind, estimate: Estimate) -> str:
@@ -366,7 +367,7 @@ def _point(head: SurveyedHead, index_by_line: dict[int, int]) -> Point:
     """Return a head as a point; `index_by_line`: the indices of lines by their numbers."""
     estimates = [*head.estimates.values(), head.repeats]
     values, lows, highs = (
-        tuple(_number(getattr(estimate, name)) for estimate in estimates)
+        tuple(number_or_none(getattr(estimate, name)) for estimate in estimates)
         for name in ("mean", "low", "high")
     )
     return Point(
@@ -413,24 +414,18 @@ def head_sentences(head: SurveyedHead) -> tuple[str, ...]:
         ends = [percent_text(max(end, 0.0)) for end in (estimate.low, estimate.high)]
         interval = f"; 95 % interval {ends[0]} to {ends[1]}"
     standing = "" if head.stands_out else ", which does not stand out"
-    often = f"{percent_text(head.often)} of the {counted(estimate.lines, 'line')}"
-    if head.often == 1:
-        often = f"all {counted(estimate.lines, 'line')}"
+    often = "all" if head.often == 1 else f"{percent_text(head.often)} of the"
     sentences = [
         f"{head.name} {_does_text(head.best, estimate)}{standing}{interval}.",
-        f"This is its main pattern on {often} that can show it.",
+        f"This is its main pattern on {often} {counted(estimate.lines, 'line')} that can show it.",
     ]
     if head.parts:
         sentences.append(f"It does different things on two groups of lines: {parts_text(head)}.")
     return tuple(sentences)
 
 
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def _estimate_document(estimate: Estimate) -> Contents:
-    return {name: _number(value) for name, value in asdict(estimate).items()}
+    return {name: number_or_none(value) for name, value in asdict(estimate).items()}
 
 
 def _survey_document(survey: Survey) -> Contents:
@@ -459,7 +454,7 @@ def _head_document(head: SurveyedHead) -> Contents:
         **named_head_document(head.name),
         "best": None if head.best is None else head.best.name,
         "stands out": head.stands_out,
-        "often": _number(head.often),
+        "often": number_or_none(head.often),
         "measures": {
             name: _estimate_document(estimate)
             for name, estimate in (*head.estimates.items(), (REPEATS_NAME, head.repeats))
@@ -508,7 +503,8 @@ def _survey_lines(survey: Survey) -> Iterator[TableLines]:
     for head in survey.heads:
         estimates = (*head.estimates.values(), head.repeats)
         columns = [
-            [_number(getattr(estimate, name)) for estimate in estimates] for name in ESTIMATE_FIELDS
+            [number_or_none(getattr(estimate, name)) for estimate in estimates]
+            for name in ESTIMATE_FIELDS
         ]
         best = "" if head.best is None else head.best.name
         start = (*head_cells(head.name), best, "yes" if head.stands_out else "no")

@@ -28,6 +28,7 @@ from attnviz.views.grids.points import PointCloud
 from attnviz.views.grids.section import Drawable, Section, open_panels
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import LookKeywords, built_by, check_keywords, with_checked_arguments
+from attnviz.wording.numbers import number_or_none
 from attnviz.wording.printable import exact_json, is_printable, printable_text
 from attnviz.wording.words import and_list, counted, with_summary
 
@@ -211,6 +212,25 @@ def named_head_document(name: str) -> dict[str, int | str | None]:
 def head_columns(names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     """Return the columns of `HEAD_COLUMNS` for these heads."""
     return tuple(zip(*map(head_cells, names), strict=True))
+
+
+def head_table(
+    kind: str,
+    document: Callable[[], Mapping[str, Any]],
+    heads: Sequence[Any],
+    fields: Mapping[str, str],
+) -> TableData:
+    """Return the data of a document, with a table of a line for each head: its name, and in each
+    further column of `fields` the number that a field of the head has.
+    """
+
+    def lines() -> Iterator[TableLines]:
+        columns = [
+            [number_or_none(getattr(head, name)) for head in heads] for name in fields.values()
+        ]
+        yield TableLines((), WordColumns(head_columns(head.name for head in heads)), tuple(columns))
+
+    return TableData(kind, document, (*HEAD_COLUMNS, *fields), lines)
 
 
 @with_summary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isnan
+from math import isfinite
 from typing import Literal
 
 from attnviz.wording.printable import PERCENT
@@ -179,5 +179,5 @@ class NumberStyle:
 
 
 def number_or_none(number: float) -> float | None:
-    """Return a number as data files have it: None for NaN."""
-    return None if isnan(number) else number
+    """Return a number as data files have it: None for NaN and for an infinite one."""
+    return number if isfinite(number) else None

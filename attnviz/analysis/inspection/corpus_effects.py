@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from math import nan, sqrt
 from pathlib import Path
-from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -226,8 +225,7 @@ def head_effects(
     corpus = CorpusAblation(base, first_run, options, metric, first.answers is not None)
     with _naming_text(first):
         corpus.check(first)
-    is_main = current_thread() is main_thread()  # only there a signal can be handled
-    with stop_on_interrupt() if is_main else nullcontext(lambda: False) as stopped:
+    with stop_on_interrupt() as stopped:
         measured = corpus.measure(chain([first], reading), track, stopped)
     return replace(measured, empty=reading.blank)
 

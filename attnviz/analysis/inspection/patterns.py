@@ -142,18 +142,12 @@ def _find_separators(side: Side) -> Iterator[bool]:
     """Yield for each row or column whether it is a special token, a new line, or punctuation not
     inside a word."""
     spaced = side.spaced
-    marks = [_is_mark(side, position) for position in range(len(side))]
+    pieces = side.tokens.pieces
+    marks = [_are_marks(b"".join(pieces[token] for token in group)) for group in side.groups]
     for index, special in enumerate(side.special):
         after = index + 1
         glued = after < len(side) and not (spaced[index] or spaced[after] or marks[after])
         yield special or (marks[index] and not glued)
-
-
-def _is_mark(side: Side, position: int) -> bool:
-    """Return whether the text of a row or column (number `position`) is only punctuation, symbols,
-    or a new line."""
-    pieces = b"".join(side.tokens.pieces[token] for token in side.groups[position])
-    return _are_marks(pieces)
 
 
 @lru_cache(maxsize=2**14)
@@ -301,9 +295,7 @@ class HeadPatterns:
     scores: PatternScores  # NaN where the text cannot show a kind
     even_scores: PatternScores  # the scores of a head that attends evenly to all visible keys
     showing_counts: Int[np.ndarray, "kind"]  # how many sampled tokens can show a kind
-    majority: Bool[
-        np.ndarray, "head kind"
-    ]  # whether most of these give such a key the largest weight
+    majority: Bool[np.ndarray, "head kind"]  # whether most of these give such a key most weight
     columns: tuple[int | None, ...]  # for each head the key of its column pattern
     keys: Side
     sampled_count: int
@@ -380,8 +372,8 @@ def find_patterns(maps: Sequence[Head]) -> HeadPatterns:
     pattern_tokens = read_pattern_tokens(maps[0])
     tokens, keys = len(pattern_tokens.rows), len(pattern_tokens.columns)
     sampled = np.arange(tokens)[sampled_queries(tokens)]
-    by_pattern = np.zeros((len(maps), 4, len(KEY_PATTERNS)))
-    breadth, by_key = np.zeros((len(maps), 3)), np.zeros((len(maps), 4, keys))
+    by_pattern, by_key = (np.zeros((4, len(maps), count)) for count in (len(KEY_PATTERNS), keys))
+    breadth = np.zeros((3, len(maps)))
     size = max(1, PATTERN_CELLS_AT_ONCE // max(1, keys * len(PATTERN_KINDS)))
     for band in (sampled[first : first + size] for first in range(0, len(sampled), size)):
         masks = key_masks(band, pattern_tokens)
@@ -391,13 +383,11 @@ def find_patterns(maps: Sequence[Head]) -> HeadPatterns:
             values = patch.values.astype(np.float32)[:, None]
             visible = (~patch.hidden).astype(np.float32)[:, None]
             largest = most_attended_keys(values)
-            by_pattern[number] += pattern_totals(values, visible, largest, masks)[:, 0]
-            breadth[number] += breadth_totals(values, visible)[:, 0]
-            by_key[number] += key_totals(values, visible, largest)[:, 0]
-    columns = find_columns(by_key.swapaxes(0, 1), pattern_tokens.may_be_column)
-    totals = join_totals(
-        by_pattern.swapaxes(0, 1), breadth.swapaxes(0, 1), by_key.swapaxes(0, 1), columns
-    )
+            by_pattern[:, number] += pattern_totals(values, visible, largest, masks)[:, 0]
+            breadth[:, number] += breadth_totals(values, visible)[:, 0]
+            by_key[:, number] += key_totals(values, visible, largest)[:, 0]
+    columns = find_columns(by_key, pattern_tokens.may_be_column)
+    totals = join_totals(by_pattern, breadth, by_key, columns)
     with np.errstate(invalid="ignore"):
         scores, even = totals[0] / totals[2], totals[1] / totals[2]
     most = is_majority(totals[3], totals[2])

@@ -591,7 +591,8 @@ def _compare_head(
     divergences, changes, shared_changes = [], [], []
     is_shared_key = np.isin(np.arange(len(columns)), columns.shared)
     for start, first_rows, second_rows in _paired_bands(first, second, rows, columns, query):
-        divergences.append(_row_divergences(first_rows, second_rows))
+        both = (normalize_rows(torch.from_numpy(each)) for each in (first_rows, second_rows))
+        divergences.append(divergence(*both).numpy())
         change = np.abs(second_rows - first_rows)[:, :-1]
         pair_numbers = np.arange(start, start + len(change))
         is_shared_query = np.isin(pair_numbers, rows.shared if query is None else query)
@@ -660,13 +661,6 @@ def _rows_with_remainder(
     return np.column_stack([paired_weights, remainder.clip(min=0)])
 
 
-def _row_divergences(first_rows: PairRows, second_rows: PairRows) -> Float[np.ndarray, "pair"]:
-    """Return the Jensen-Shannon divergence of each pair of rows, in bits."""
-    rows, others = (normalize_rows(torch.from_numpy(each)) for each in (first_rows, second_rows))
-    divergences: Float[np.ndarray, "pair"] = divergence(rows, others).numpy()
-    return divergences
-
-
 @dataclass(frozen=True)
 class TokenPairs:
     """Paired tokens of two sentences: their positions in each, in order."""
@@ -714,20 +708,16 @@ def pair_tokens(tokens: Tokens, other_tokens: Tokens) -> TokenPairs:
 
     Refuses sentences without any pair.
     """
-    position_pairs = list(_matching_positions(tokens, other_tokens))
-    if not position_pairs:
+    first, second = list[int](), list[int]()
+    matcher = SequenceMatcher(None, tokens.ids, other_tokens.ids, autojunk=False)
+    for kind, *ends in matcher.get_opcodes():
+        run, other_run = range(*ends[:2]), range(*ends[2:])
+        if kind == "equal" or (kind == "replace" and len(run) == len(other_run)):
+            first += run
+            second += other_run
+    if not first:
         raise AttnvizError(
             "the two sentences have no token in common, so nothing can be compared",
             "give sentences that differ in a word or two",
         )
-    first, second = zip(*position_pairs, strict=True)
     return TokenPairs(tokens, other_tokens, tuple(first), tuple(second))
-
-
-def _matching_positions(tokens: Tokens, other_tokens: Tokens) -> Iterator[tuple[int, int]]:
-    """Yield pairs of positions of equal tokens, and of replaced runs that have the same length."""
-    matcher = SequenceMatcher(None, tokens.ids, other_tokens.ids, autojunk=False)
-    for kind, *ends in matcher.get_opcodes():
-        first, second = range(*ends[:2]), range(*ends[2:])
-        if kind == "equal" or (kind == "replace" and len(first) == len(second)):
-            yield from zip(first, second, strict=True)

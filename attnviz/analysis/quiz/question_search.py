@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import chain, permutations
 from random import Random
 from typing import TypeVar
 
@@ -182,14 +182,10 @@ def _number_questions(search: Search, kind: str, cases: Iterable[NumberCase]) ->
             return
 
 
-def find_weight_questions(search: Search) -> Iterator[Question]:
-    """Yield a question for each row with a key whose weight is far enough from three other numbers
-    that a mistake would give.
-    """
-    yield from _number_questions(search, "weight", _weight_cases(search))
-
-
 def _weight_cases(search: Search) -> Iterator[NumberCase]:
+    """Yield the weights that may be far enough from three other numbers that a mistake would
+    give.
+    """
     low, high = WEIGHT_RANGE
     for row in search.rows:
         if row.scores is None or row.evenness >= MAX_EVENNESS or row.visible.sum() > MAX_SUMMED:
@@ -248,11 +244,6 @@ def find_mask_questions(search: Search) -> Iterator[Question]:
             yield Question("mask", row, keys.index(right), keys=keys)
 
 
-def find_visible_questions(search: Search) -> Iterator[Question]:
-    """Yield a question for each row with a hidden key: how many keys are visible."""
-    yield from _number_questions(search, "visible", map(_visible_case, _masked_rows(search)))
-
-
 def _visible_case(row: AttentionRow) -> NumberCase:
     """Return how many keys a row sees; one wrong number is how many it does not see."""
     total, seen = len(row.visible), int(row.visible.sum())
@@ -269,14 +260,6 @@ def _masked_rows(search: Search) -> Iterator[AttentionRow]:
         if row.query not in asked and is_masked and has_plain_mask(row.layer):
             asked.add(row.query)
             yield row
-
-
-def find_head_questions(search: Search) -> Iterator[Question]:
-    """Yield questions about two heads, of which one does something that the other does not: what
-    the model's card says it does, or a pattern that the sentence shows.
-    """
-    yield from _role_questions(search)
-    yield from _pattern_questions(search)
 
 
 def _role_questions(search: Search) -> Iterator[Question]:
@@ -352,9 +335,11 @@ def _two_heads(
 
 FINDERS: Mapping[str, Callable[[Search], Iterator[Question]]] = {  # as in QUESTION_KINDS
     "token": find_token_questions,
-    "weight": find_weight_questions,
+    "weight": lambda search: _number_questions(search, "weight", _weight_cases(search)),
     "scaled": find_scaled_questions,
     "mask": find_mask_questions,
-    "visible": find_visible_questions,
-    "head": find_head_questions,
+    "visible": lambda search: _number_questions(
+        search, "visible", map(_visible_case, _masked_rows(search))
+    ),
+    "head": lambda search: chain(_role_questions(search), _pattern_questions(search)),
 }

@@ -53,7 +53,9 @@ def build_quiz(lesson: Lesson) -> Quiz:
     def trace_of(text: LessonText) -> Trace:
         place = (text.text, text.settings)
         if place not in traces:
-            traces[place] = _trace_text(text)
+            with _locating(text, "text"):
+                traces[place] = trace(text.text, text.settings)
+                refuse_long_text(len(traces[place].tokens))
         return traces[place]
 
     drawn = [text.drawn_texts(f"{lesson.seed}/{at}") for at, text in enumerate(lesson.texts)]
@@ -61,11 +63,13 @@ def build_quiz(lesson: Lesson) -> Quiz:
         trace_of(texts[0])
     found, ended = _find_questions(lesson, drawn, trace_of)
     questions = _with_maps([question for each in found for question in each])
-    reasons = [
-        (texts[0], explain_unclear([*_rows_of(texts[0], trace_of(texts[0]))], texts[0].kinds))
-        for number, texts in enumerate(drawn)
-        if number in ended and not found[number]
-    ]
+    reasons = []
+    for number in sorted(ended):
+        if not found[number]:
+            text = drawn[number][0]
+            queries = _known_queries(text.queries, trace_of(text))
+            rows = [*attention_rows(trace_of(text), text.heads, queries)]
+            reasons.append((text, explain_unclear(rows, text.kinds)))
     if not questions:
         raise _no_question_error(*reasons[0])
     notes = [
@@ -90,7 +94,10 @@ def _find_questions(
     asked: list[Question] = []
     found: list[list[Question]] = [[] for _ in drawn]
     for number, (text, *_) in enumerate(drawn):
-        for question in _own_questions(text, trace_of(text), f"{lesson.seed}/{number}", asked):
+        for own_number, own in enumerate(text.own):
+            seed = f"{lesson.seed}/{number}/own {own_number}"
+            with _locating(own):
+                question = _own_question(own, text, trace_of(text), seed, asked)
             if len(asked) < lesson.questions:
                 found[number].append(question)
             asked.append(question)
@@ -140,14 +147,6 @@ def _locating(part: LessonText | OwnQuestion, *keys: str) -> AbstractContextMana
     return nullcontext() if part.table is None else part.table.locating_errors(*keys)
 
 
-def _trace_text(text: LessonText) -> Trace:
-    """Return the Trace of a text; refuses one of more tokens than a quiz can show."""
-    with _locating(text, "text"):
-        traced = trace(text.text, text.settings)
-        refuse_long_text(len(traced.tokens))
-    return traced
-
-
 def _take_turns(searches: Sequence[Iterator[Question]]) -> Iterator[Question]:
     """Yield a question of each search in turn, until none has a further one."""
     while searches:
@@ -157,14 +156,6 @@ def _take_turns(searches: Sequence[Iterator[Question]]) -> Iterator[Question]:
                 rests.append(search)
                 yield found
         searches = rests
-
-
-def _own_questions(
-    text: LessonText, traced: Trace, seed: str, asked: Sequence[Question]
-) -> Iterator[Question]:
-    for number, own in enumerate(text.own):
-        with _locating(own):
-            yield _own_question(own, text, traced, f"{seed}/own {number}", asked)
 
 
 def _text_questions(
@@ -308,11 +299,6 @@ def _unclear_error(own: OwnQuestion, rows: Sequence[AttentionRow]) -> AttnvizErr
         f"{explain_unclear(rows, (own.kind,))}",
         hint,
     )
-
-
-def _rows_of(text: LessonText, traced: Trace) -> Iterator[AttentionRow]:
-    queries = _known_queries(text.queries, traced)
-    yield from attention_rows(traced, text.heads, queries)
 
 
 def _known_queries(words: Sequence[str], traced: Trace) -> list[int] | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -158,15 +159,10 @@ def body_height(subject: Subject, place: Place, screen: Screen) -> int:
 def _too_small_lines(screen: Screen) -> Iterator[Text]:
     """Yield a sentence on the size that is needed, as far as it fits."""
     columns, lines = MIN_SIZE
-    words = f"attnviz explore needs {columns} columns and {lines} lines; q quits".split()
-    width, line = max(screen.width or 1, 1), ""
-    for word in words:
-        if line and cell_len(line) + 1 + cell_len(word) > width:
-            yield _cut(Text(line, end=""), width)
-            line = word
-        else:
-            line = f"{line} {word}".strip()
-    yield _cut(Text(line, end=""), width)
+    words = f"attnviz explore needs {columns} columns and {lines} lines; q quits"
+    width = max(screen.width or 1, 1)
+    for line in textwrap.wrap(words, width, break_long_words=False):
+        yield _cut(Text(line, end=""), width)
 
 
 def _title(subject: Subject, place: Place) -> str:
@@ -243,12 +239,17 @@ def _kind(screen: Screen) -> tuple[object, ...]:
     return screen.width, screen.colors, screen.theme, screen.palette
 
 
-def _kept(subject: Subject, key: object, drawn: Drawn) -> Drawn:
-    """Keep a drawing with the subject, and return it; the oldest one is forgotten."""
-    if len(subject.drawn) >= MAX_KEPT_DRAWINGS:
-        del subject.drawn[next(iter(subject.drawn))]
-    subject.drawn[key] = drawn
-    return drawn
+def _kept(subject: Subject, key: object, draw: Callable[[], Drawn]) -> Drawn:
+    """Return a drawing that is kept with the subject, drawn if it is not there yet; of many, the
+    oldest one is forgotten.
+    """
+    if key not in subject.drawn:
+        drawn = draw()
+        if len(subject.drawn) >= MAX_KEPT_DRAWINGS:
+            del subject.drawn[next(iter(subject.drawn))]
+        subject.drawn[key] = drawn
+    kept: Drawn = subject.drawn[key]
+    return kept
 
 
 # The sentence: what the query reads, as the colours of the words.
@@ -258,9 +259,7 @@ def sentence_rows(subject: Subject, place: Place, screen: Screen) -> list[range]
     """Return the words of each line of the sentence that is in sight: that of the query is."""
     axis = subject.explorer.heads[place.head].key_axis
     key = "words", id(axis), _kind(screen)
-    rows: list[range] = subject.drawn.get(key) or _kept(
-        subject, key, list(_pack_words(axis, screen))
-    )
+    rows = _kept(subject, key, lambda: list(_pack_words(axis, screen)))
     lines = _sentence_room(subject, screen)
     at = next((row for row, words in enumerate(rows) if place.query in words), 0)
     first = max(0, min(at - lines // 2, len(rows) - lines))
@@ -336,11 +335,8 @@ def long_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
     if place.pane == "keys":
         return list(_keys_lines(subject, place, screen))
     key = "arithmetic", place.head, place.query, place.key, _kind(screen)
-    lines: list[Text] = subject.drawn.get(key) or []
-    if not lines:
-        endless = replace(screen, height=None, full=True)
-        lines = _kept(subject, key, list(panel_lines(subject.arithmetic(place), endless)))
-    return lines
+    endless = replace(screen, height=None, full=True)
+    return _kept(subject, key, lambda: list(panel_lines(subject.arithmetic(place), endless)))
 
 
 def _keys_lines(subject: Subject, place: Place, screen: Screen) -> Iterator[Text]:
@@ -359,15 +355,17 @@ def matrix_layout(subject: Subject, place: Place, screen: Screen) -> MatrixLayou
     """Return how the matrix of a place is drawn: with `zoom`, else as large as all of it fits."""
     lines = body_height(subject, place, screen)
     key = "layout", place.head, place.zoom, _kind(screen), lines
-    if key in subject.drawn:
-        layout: MatrixLayout = subject.drawn[key]
-        return layout
-    grid = subject.grid(place.head)
-    zooms = [place.zoom] if place.zoom is not None else [*reversed(range(ZOOMS))]
-    choices = [_layout_of_zoom(subject, grid, zoom, screen, lines) for zoom in zooms]
-    shape = grid.cells.shape
-    fitting = [each for each in choices if each.rows >= shape[0] and each.columns >= shape[1]]
-    return _kept(subject, key, fitting[0] if fitting else choices[min(1, len(choices) - 1)])
+
+    def choose() -> MatrixLayout:
+        """Return the first layout in which all of the matrix is in sight, else that of blocks."""
+        grid = subject.grid(place.head)
+        zooms = [place.zoom] if place.zoom is not None else [*reversed(range(ZOOMS))]
+        choices = [_layout_of_zoom(subject, grid, zoom, screen, lines) for zoom in zooms]
+        shape = grid.cells.shape
+        fitting = [each for each in choices if each.rows >= shape[0] and each.columns >= shape[1]]
+        return fitting[0] if fitting else choices[min(1, len(choices) - 1)]
+
+    return _kept(subject, key, choose)
 
 
 def _layout_of_zoom(
@@ -413,12 +411,12 @@ def _names_of_rows(
 ) -> tuple[str, ...]:
     """Return the name beside each line of all rows, all equally wide, with a space."""
     key = "names", id(grid.rows.labels), form.cells, form.has_pair_names, _kind(screen)
-    names: tuple[str, ...] = subject.drawn.get(key) or ()
-    if not names:
+
+    def write_names() -> tuple[str, ...]:
         table = TerminalTable(grid, screen, form, str)
-        width = table.label_width - 1
-        names = _kept(subject, key, tuple(f"{fit_columns(name, width)} " for name in table.names))
-    return names
+        return tuple(f"{fit_columns(name, table.label_width - 1)} " for name in table.names)
+
+    return _kept(subject, key, write_names)
 
 
 def _matrix_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
@@ -429,7 +427,7 @@ def _matrix_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
     layout = matrix_layout(subject, place, screen)
     step = layout.rows_per_line
     key = "rows", place.head, place.left, layout.form, layout.columns, _kind(screen)
-    kept: dict[int, Text] = subject.drawn.get(key) or _kept(subject, key, {})
+    kept = _kept(subject, key, dict[int, Text])
     end = min(place.top + layout.rows, len(layout.names) * step)
     wanted = range(place.top, end, step)
     missing = [row for row in wanted if row not in kept]
@@ -456,14 +454,14 @@ def _headings(subject: Subject, place: Place, screen: Screen) -> list[Text]:
     """Return the lines above the columns in sight."""
     layout, grid = matrix_layout(subject, place, screen), subject.grid(place.head)
     key = "headings", place.head, place.left, layout.form, layout.columns, _kind(screen)
-    lines: list[Text] = subject.drawn.get(key) or []
-    if not lines:
+
+    def draw() -> list[Text]:
         part = grid.part(slice(0, 1), _columns_in_sight(place, layout))
         table = TerminalTable(part, screen, layout.form, str, has_row_names=False)
-        start = " " * layout.label_width
         above = islice(table.lines(), layout.heading_lines)
-        lines = _kept(subject, key, [Text(start, end="").append_text(line) for line in above])
-    return lines
+        return [Text(" " * layout.label_width, end="").append_text(line) for line in above]
+
+    return _kept(subject, key, draw)
 
 
 def _columns_in_sight(place: Place, layout: MatrixLayout) -> slice:
@@ -678,10 +676,8 @@ def _sheet_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
         if not heads:
             break
         key = "sheet", heads, layout.form, layout.side, layout.lines_per_row, _kind(screen)
-        drawn: list[Text] = subject.drawn.get(key) or _kept(
-            subject, key, _row_of_maps(subject, heads, screen, layout)
-        )
-        part = list(drawn)
+        draw = partial(_row_of_maps, subject, heads, screen, layout)
+        part = list(_kept(subject, key, draw))
         if place.head in heads:
             part[0] = _mark_name(part[0], subject, place.head, heads.index(place.head), layout)
         lines += part

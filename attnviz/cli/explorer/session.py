@@ -296,16 +296,13 @@ class Session:
             place = keep_in_sight(place, *window, self._shape, layout.rows_per_line)
         elif place.pane in ("arithmetic", "keys"):
             try:
-                place = replace(place, scroll=self._limited_scroll(place))
+                lines = len(long_lines(self.subject, place, self.screen))
+                last = max(0, lines - body_height(self.subject, place, self.screen))
+                place = replace(place, scroll=max(0, min(place.scroll, last)))
             except AttnvizError as error:  # another head may have no arithmetic to show
                 self._show_error(error)
                 place = replace(place, pane="matrix")
         self.place = place
-
-    def _limited_scroll(self, place: Place) -> int:
-        """Return the first line in sight, so that the pane is full if it can be."""
-        lines = len(long_lines(self.subject, place, self.screen))
-        return max(0, min(place.scroll, lines - body_height(self.subject, place, self.screen)))
 
     def _start(
         self,
@@ -397,16 +394,10 @@ class Session:
         place = replace(self.place, pane="overview")
         side = sheet_layout(self.subject, place, self.screen).side
         work = partial(self.subject.read_all_heads, side)
-        self._start("reading all heads", work, self._open_overview, quick=quick)
-
-    def _open_overview(self, subject: Subject) -> None:
-        self._open("overview")
+        self._start("reading all heads", work, lambda _: self._open("overview"), quick=quick)
 
     def _open(self, pane: Pane) -> None:
         self.place = replace(self.place, pane=pane, scroll=0)
-
-    def _open_head(self, key: str) -> None:
-        self._open("matrix")
 
     def _find(self, key: str) -> None:
         self.prompt = Prompt("find", "", 0, self._follow, words=self.subject.trace.tokens.labels)
@@ -659,7 +650,7 @@ ACTIONS: dict[str, Callable[[Session, str], None]] = {  # by the first name of a
     "[": Session._change_head,
     "{": Session._change_layer,
     "o": Session._show_all_heads,
-    "enter": Session._open_head,
+    "enter": lambda session, key: session._open("matrix"),
     "/": Session._find,
     "x": Session._switch_head,
     "s": Session._change_scale,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import prod
 from typing import Any
@@ -98,6 +98,10 @@ class Subject:
     trace: Trace
     base: Trace
     explorer: HeadExplorer
+    drawn: dict[Any, Any] = field(default_factory=dict)  # last, by all that drawings depend on
+    _kept_grids: dict[int, Grid] = field(default_factory=dict)
+    _small_maps: dict[tuple[int, int], Grid] = field(default_factory=dict)
+    _findings: dict[tuple[int, int], str] = field(default_factory=dict)
 
     @cached_property
     def attention(self) -> tuple[tuple[Layer, int], ...]:
@@ -142,23 +146,6 @@ class Subject:
     def has_many_cells(self) -> bool:
         """Whether reading all heads takes longer than one should wait without a word."""
         return len(self.explorer.heads) * self.shape[0] * self.shape[1] > MAX_CELLS_AT_ONCE
-
-    @cached_property
-    def _kept_grids(self) -> dict[int, Grid]:
-        return {}
-
-    @cached_property
-    def _small_maps(self) -> dict[tuple[int, int], Grid]:
-        return {}
-
-    @cached_property
-    def drawn(self) -> dict[Any, Any]:
-        """What was drawn of it last, by all that it depends on."""
-        return {}
-
-    @cached_property
-    def _findings(self) -> dict[tuple[int, int], str]:
-        return {}
 
     def name(self, head: int) -> str:
         """Return the name of a head, and whether it is off: `L1H1 (off)`."""
@@ -382,9 +369,8 @@ class Subject:
     def with_settings(self, **changes: Any) -> Subject:
         """Return the subject computed with other settings, on the same text."""
         source = self._changeable_source(self.trace, **changes)
-        is_as_before = source.settings == self.base.origin.settings
-        is_as_before = is_as_before and source.text == self.base.text
-        trace = self.base if is_as_before else trace_source(source)
+        before = self.base.origin.settings, self.base.text
+        trace = self.base if (source.settings, source.text) == before else trace_source(source)
         return replace_trace(self, trace, self.base)
 
     def with_text(self, text: str) -> Subject:
@@ -453,11 +439,11 @@ class Subject:
             )
         return self._with_variant("temperature", "temperature", temperature)
 
-    def _with_variant(self, setting: str, field: str, value: object) -> Subject:
+    def _with_variant(self, setting: str, variant_field: str, value: object) -> Subject:
         """Return the subject with a setting that gives the variant's field a value; where that is
         its value at the start, with the setting as it was.
         """
-        is_as_before = getattr(self.base.variant, field) == value
+        is_as_before = getattr(self.base.variant, variant_field) == value
         before = getattr(self.base.origin.settings, setting)
         return self.with_settings(**{setting: before if is_as_before else value})
 
@@ -570,9 +556,8 @@ def _exchanged_answers_text(tokens: Tokens, prediction: Prediction, before: Pred
     count = len(prediction.asked_positions)
     if not changes:
         return f"All {count} answers stay the same"
-    return f"{len(changes)} of {count} answers change{'s' * (len(changes) == 1)}: " + ", ".join(
-        changes
-    )
+    verb = "changes" if len(changes) == 1 else "change"
+    return f"{len(changes)} of {count} answers {verb}: {', '.join(changes)}"
 
 
 def _changed_answer(prediction: Prediction, before: Prediction, position: int, answer: int) -> str:

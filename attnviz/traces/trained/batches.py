@@ -24,7 +24,7 @@ from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.early_checks import refuse_impossible_settings
 from attnviz.traces.models.model_names import MINILM
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import HeadId, Settings
 from attnviz.traces.trained.capture import (
     AttentionCall,
     Listener,
@@ -132,6 +132,10 @@ class LayerWeights:
     layer: int
     weights: Float[Tensor, "item head query key"]
     visible: Bool[Tensor, "item #head query key"]  # no padding among the keys
+
+    @property
+    def head_ids(self) -> list[HeadId]:
+        return [(self.layer, head) for head in range(self.weights.shape[1])]
 
 
 LayerVisitor = Callable[[LayerWeights], None]

@@ -84,7 +84,8 @@ def view(
     Ten heads and twelve checkpoints are listed, with `full` all of them. `command` makes the
     comparison again; `line` is that command with the options of its output.
     """
-    heads = CheckpointHeads(comparison.film, tuple(_head_places(comparison)), comparison)
+    places = tuple(_head_place(comparison, name) for name in comparison.head_names)
+    heads = CheckpointHeads(comparison.film, places, comparison)
     closing = tuple(map(as_sentence, checkpoint_sentences(comparison)))
     settings, courses = _checkpoint_settings(comparison), shown_courses(comparison)
     curves = Group("curves", tuple(kind_curves(comparison, courses)))
@@ -114,11 +115,6 @@ def view(
         provenance=_provenance(comparison, line or (command.line if command else None)),
         command=command,
     )
-
-
-def _head_places(comparison: CheckpointComparison) -> Iterator[HeadPlace]:
-    for name in comparison.head_names:
-        yield _head_place(comparison, name)
 
 
 def _head_place(comparison: CheckpointComparison, name: str) -> HeadPlace:

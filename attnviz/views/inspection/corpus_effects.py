@@ -26,22 +26,12 @@ from attnviz.views.inspection.effects import (
 from attnviz.views.minimal_pairs import least_effect_text, p_text
 from attnviz.views.settings_line import settings_line
 from attnviz.views.survey import independence_statement, repeats_statement
-from attnviz.views.view import (
-    HEAD_COLUMNS,
-    Group,
-    TableData,
-    TableLines,
-    View,
-    WordColumns,
-    build_page,
-    head_columns,
-    named_head_document,
-)
+from attnviz.views.view import Group, View, build_page, head_table, named_head_document
 from attnviz.wording.commands import Command, changed_options
-from attnviz.wording.numbers import fixed_text, share_text
+from attnviz.wording.numbers import fixed_text, number_or_none, share_text
 from attnviz.wording.words import and_list, as_sentence, counted
 
-HEADER = (*HEAD_COLUMNS, "change", "low", "high", "p")
+COLUMNS = {"change": "mean", "low": "low", "high": "high", "p": "p_value"}  # with their fields
 MAX_NAMED_HEADS = 5
 TEXT_NOTES = {
     "answers": "change = Kullback-Leibler divergence of all answers from those before",
@@ -58,24 +48,19 @@ def view(
     `command` reproduces the view, if any does; `line` is that command with the options of its
     output, recorded in files instead.
     """
-    base = effects.base
-    without_tokens = settings_line(base, ("tokens",))
-    counts = [counted(effects.texts, "text")]
-    counts += [counted(effects.documents, "document")] * (effects.documents > 1)
-    settings = " · ".join((*counts, without_tokens))
+    parts = [counted(effects.texts, "text")]
+    parts += [counted(effects.documents, "document")] * (effects.documents > 1)
+    settings = " · ".join((*parts, settings_line(effects.base, ("tokens",))))
     title, *closing = map(as_sentence, corpus_sentences(effects))
-    page = build_page([*_groups(effects)], settings)
-    title = title.removesuffix(".")
-    recorded_line = line or (command.line if command else None)
     return View(
-        title=title,
-        headline=title,
+        title=title.removesuffix("."),
+        headline=title.removesuffix("."),
         settings=settings,
-        screen=page,
+        screen=build_page([*_groups(effects)], settings),
         picture=build_page([*_groups(effects, interval_lines=True)], settings),
         closing=tuple(closing),
-        data=TableData("effects", partial(_document, effects), HEADER, partial(_lines, effects)),
-        provenance=replace(effects.provenance, command=recorded_line),
+        data=head_table("effects", partial(_document, effects), effects.heads, COLUMNS),
+        provenance=replace(effects.provenance, command=line or (command.line if command else None)),
         command=command,
     )
 
@@ -155,7 +140,9 @@ def corpus_sentences(effects: CorpusEffects) -> Iterator[str]:
         yield f"{where} {effects.output.change_text(top.mean)} {over}{rank_suffix}"
         if others and effects.observations[0] >= MIN_INTERVAL_OBSERVATIONS:
             yield f"{top.name} changes most in {top.most} of the {texts}"
-    yield from _pairs_sentences(effects)
+    is_part = effects.pair_texts < effects.texts
+    of_pairs = f" (first {counted(effects.pair_texts, 'text')})" if is_part else ""
+    yield from (f"{sentence}{of_pairs}" for sentence in pair_sentences(effects.pairs))
     if independence := independence_statement(effects.texts, effects.documents, "text"):
         yield independence
     if effects.empty:
@@ -180,13 +167,6 @@ def _were(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _pairs_sentences(effects: CorpusEffects) -> Iterator[str]:
-    """Yield how far the first pair is from its sum, and on which texts if not on all."""
-    for sentence in pair_sentences(effects.pairs):
-        is_part = effects.pair_texts < effects.texts
-        yield sentence + (f" (first {counted(effects.pair_texts, 'text')})" if is_part else "")
-
-
 def _test_sentence(effects: CorpusEffects) -> str:
     """State which heads are shown to change a metric."""
     heads, metric = effects.heads, metric_phrase(effects.metric_name)
@@ -196,10 +176,10 @@ def _test_sentence(effects: CorpusEffects) -> str:
             f"average; {MIN_TEST_OBSERVATIONS} or more are needed"
         )
     changing_heads = [head.name for head in heads if head.differs_from_zero]
-    names = changing_heads[:MAX_NAMED_HEADS]
-    names += [f"{len(changing_heads) - len(names)} more"] * (len(changing_heads) > len(names))
-    number = len(changing_heads)
-    start = f"{number or 'none'} of {counted(len(heads), 'head')} {_is(number)}"
+    number, names = len(changing_heads), changing_heads[:MAX_NAMED_HEADS]
+    names += [f"{number - len(names)} more"] * (number > len(names))
+    verb = "are" if number > 1 else "is"
+    start = f"{number or 'none'} of {counted(len(heads), 'head')} {verb}"
     if len(heads) == 1:
         start, names = f"{heads[0].name} is{'' if changing_heads else ' not'}", []
     named = f": {and_list(names)}" if names else ""
@@ -233,10 +213,6 @@ def _least_effect_clauses(effects: CorpusEffects) -> Iterator[str]:
         yield least_effect_text(least, counted(*effects.observations), "change", example)
 
 
-def _is(count: int) -> str:
-    return "are" if count > 1 else "is"
-
-
 def _document(effects: CorpusEffects) -> Contents:
     return {
         "model": effects.base.origin.settings.model,
@@ -251,7 +227,7 @@ def _document(effects: CorpusEffects) -> Contents:
         "unit": effects.output.unit or None,
         "ablation": effects.options.ablation,
         "metric": metric_document(effects.metric_name, effects.metric),
-        "least effect": effects.least_effect if isfinite(effects.least_effect) else None,
+        "least effect": number_or_none(effects.least_effect),
         "heads": [
             {**named_head_document(head.name), **_mean_document(head)} for head in effects.heads
         ],
@@ -270,16 +246,5 @@ def _document(effects: CorpusEffects) -> Contents:
 
 def _mean_document(effect: MeanEffect) -> Contents:
     """Return a mean as JSON data: its interval, its p value, and the change on each text."""
-    ends = {"low": effect.low, "high": effect.high, "p": effect.p_value}
-    known = {name: None if isnan(value) else value for name, value in ends.items()}
-    return {"change": effect.mean, **known, "changes": effect.values}
-
-
-def _lines(effects: CorpusEffects) -> Iterator[TableLines]:
-    """Yield all lines at once: each head's mean change, its interval and its p value."""
-    heads = effects.heads
-    columns = [
-        [None if isnan(value) else value for value in (getattr(head, name) for head in heads)]
-        for name in ("mean", "low", "high", "p_value")
-    ]
-    yield TableLines((), WordColumns(head_columns(head.name for head in heads)), tuple(columns))
+    numbers = {column: number_or_none(getattr(effect, name)) for column, name in COLUMNS.items()}
+    return {**numbers, "changes": effect.values}

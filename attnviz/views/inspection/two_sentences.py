@@ -119,10 +119,8 @@ def _sentences_title(sentences: TraceComparison) -> str:
     if sentences.names in DEFAULT_NAMES:
         names = f"{sentences.names[0].split()[0]} and {sentences.names[1]}"
     if is_one_model:
-        is_one_folder = (
-            sentences.first.origin.settings.model == sentences.second.origin.settings.model
-        )
-        return f"{count_text}, read by {f'{models[0]} in ' if is_one_folder else ''}{names}"
+        folders = {each.origin.settings.model for each in (sentences.first, sentences.second)}
+        return f"{count_text}, read by {f'{models[0]} in ' if len(folders) == 1 else ''}{names}"
     return f"{count_text}, {'read by' if all(models) else 'in'} {names}"
 
 
@@ -410,10 +408,8 @@ def _search_scope_sentence(sentences: TraceComparison) -> str:
 
 def _others_sentences(sentences: TraceComparison) -> Iterator[str]:
     """Yield by how much other tokens change their weight on the key of the largest change."""
-    link, change = (
-        sentences.link(sentences.heads[0]),
-        change_by_others(sentences, sentences.heads[0]),
-    )
+    top_head = sentences.heads[0]
+    link, change = sentences.link(top_head), change_by_others(sentences, top_head)
     if not np.isnan(change):
         key = _quoted_token(sentences.columns.tokens, link.key)
         yield f"other tokens change what they give {key} by {percent_text(change)} on average"
@@ -459,16 +455,14 @@ def _layer_sentences(sentences: TraceComparison) -> Iterator[str]:
 def _replacement_sentences(sentences: TraceComparison) -> Iterator[str]:
     """Yield which different tokens are compared because of their same position, if any."""
     rows = sentences.rows
-    pairs = [
-        (
-            _quoted_token(rows.tokens, rows.first[index]),
-            _quoted_token(rows.others, rows.second[index]),
+    pairs = []
+    for index in rows.replaced:
+        first, second = rows.first[index], rows.second[index]
+        pairs.append(
+            f"{_quoted_token(rows.tokens, first)} and {_quoted_token(rows.others, second)}"
         )
-        for index in rows.replaced
-    ]
     if pairs:
-        pairs_text = ", ".join(" and ".join(pair) for pair in pairs)
-        yield f"{pairs_text} are compared because they are at the same position"
+        yield f"{', '.join(pairs)} are compared because they are at the same position"
 
 
 def _word_sentences(sentences: TraceComparison) -> Iterator[str]:

@@ -16,7 +16,7 @@ from attnviz.learning.training import Learned
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace_source
 from attnviz.traces.inputs import Source
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import HeadId, Settings, format_head_id
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE, Axis, titled_axis
@@ -28,7 +28,6 @@ from attnviz.wording.numbers import percent_text, share_text
 from attnviz.wording.words import bidi_isolated
 
 MIN_READING_SCORE = 0.5  # a head does something if this share of its attention goes to it
-HeadIndex = tuple[int, int]  # layer and head
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +51,10 @@ class LearnedHeads:
         return collect_reading_scores(self.learned)
 
     @cached_property
-    def all_heads(self) -> list[HeadIndex]:
+    def all_heads(self) -> list[HeadId]:
         return list_head_indices(self.learned.moments[-1])
 
-    def important_heads(self, max_heads: int) -> list[HeadIndex]:
+    def important_heads(self, max_heads: int) -> list[HeadId]:
         """Return at most `max_heads` heads: all if they are no more, else those best at a reading,
         else the first ones.
         """
@@ -64,7 +63,7 @@ class LearnedHeads:
         best_heads = sorted({scores.best_head_index for scores in self.reading_scores})
         return (best_heads or self.all_heads)[:max_heads]
 
-    def head_title(self, head: HeadIndex, moment: int = -1) -> PanelTitle:
+    def head_title(self, head: HeadId, moment: int = -1) -> PanelTitle:
         """Return the name of a head, with a remark for each reading at which it is the best head in
         the end: the reading's score at a moment (the last by default).
         """
@@ -73,7 +72,7 @@ class LearnedHeads:
             if scores.best_head_index == head:
                 share = share_text(float(scores.best_scores[moment]))
                 remarks.append(PanelRemark(f"{scores.task_reading.name} {share}", share, series))
-        return PanelTitle(learned_head_name(*head), tuple(remarks))
+        return PanelTitle(format_head_id(*head), tuple(remarks))
 
     def step_label(self, moment: int) -> str:
         """Return the step of a moment: `step 1,200`."""
@@ -103,13 +102,13 @@ class LearnedHeads:
         }
         return replace(axis, labels=tuple(labels), reserved_labels=tuple(sorted(reserved)))
 
-    def head_grid(self, head: HeadIndex, moment_index: int, *, answers: bool = False) -> Grid:
+    def head_grid(self, head: HeadId, moment_index: int, *, answers: bool = False) -> Grid:
         """Return a Grid of the weights of a head at a moment; `answers` writes the answers of that
         moment on the query axis.
         """
         rows, weights = token_axis("query (reads)", self.tokens), self._weights(head, moment_index)
         return Grid(
-            f"weights {learned_head_name(*head)} · {self.step_label(moment_index)}",
+            f"weights {format_head_id(*head)} · {self.step_label(moment_index)}",
             self._with_answers(rows, moment_index) if answers else rows,
             token_axis("key (is read)", self.tokens),
             StoredCells(weights, self._masked_cells(head)),
@@ -118,7 +117,7 @@ class LearnedHeads:
             share=True,
         )
 
-    def ringed_cell(self, heads: Sequence[HeadIndex]) -> tuple[int, int, int] | None:
+    def ringed_cell(self, heads: Sequence[HeadId]) -> tuple[int, int, int] | None:
         """Return the cell to ring, as index in `heads`, row and column: the blank's largest weight
         in the head best at the first reading.
 
@@ -128,42 +127,36 @@ class LearnedHeads:
         answers = self.learned.moments[-1].answers
         if len(answers) != 1 or not self.reading_scores:
             return None
-        best_head, score = (
-            self.reading_scores[0].best_head_index,
-            self.reading_scores[0].final_score,
-        )
-        if score < MIN_READING_SCORE or best_head not in heads:
+        best_head = self.reading_scores[0].best_head_index
+        if self.reading_scores[0].final_score < MIN_READING_SCORE or best_head not in heads:
             return None
         row = self._weights(best_head, -1)[answers[0].place]
         return heads.index(best_head), answers[0].place, int(row.argmax())
 
-    def token_grid(self, head: HeadIndex, moment_indices: Sequence[int]) -> Grid:
+    def token_grid(self, head: HeadId, moment_indices: Sequence[int]) -> Grid:
         """Return a Grid of the weights of the followed token in one head, a row for each moment."""
-        rows = [self._weights(head, index)[self._query_position] for index in moment_indices]
         steps = [f"{self.learned.moments[index].step:,}" for index in moment_indices]
-        return self._rows_grid("step", steps, learned_head_name(*head), rows, [head] * len(rows))
+        places = [(head, index) for index in moment_indices]
+        return self._rows_grid("step", steps, format_head_id(*head), places)
 
-    def heads_grid(self, heads: Sequence[HeadIndex], moment_index: int) -> Grid:
+    def heads_grid(self, heads: Sequence[HeadId], moment_index: int) -> Grid:
         """Return a Grid of the weights of the followed token at a moment, a row for each head."""
-        rows = [self._weights(head, moment_index)[self._query_position] for head in heads]
-        names = [learned_head_name(*head) for head in heads]
-        return self._rows_grid("head", names, self.step_label(moment_index), rows, heads)
+        names = [format_head_id(*head) for head in heads]
+        places = [(head, moment_index) for head in heads]
+        return self._rows_grid("head", names, self.step_label(moment_index), places)
 
     def _rows_grid(
-        self,
-        unit: str,
-        names: Sequence[str],
-        subject: str,
-        rows: list[np.ndarray],
-        heads: Sequence[HeadIndex],
+        self, unit: str, names: Sequence[str], subject: str, places: Sequence[tuple[HeadId, int]]
     ) -> Grid:
-        """Return a Grid of these rows of weights of the followed token; `unit` ('step', 'head') is
-        the title of the rows, `heads` give the mask of each row.
+        """Return a Grid of rows of weights of the followed token: in each place, a head at a
+        moment. `unit` ('step', 'head') is the title of the rows.
         """
-        label = bidi_isolated(self.tokens.labels[self._query_position])
-        hidden = np.stack([self._masked_cells(head)[self._query_position] for head in heads])
+        assert self.query is not None
+        label = bidi_isolated(self.tokens.labels[self.query])
+        rows = [self._weights(*place)[self.query] for place in places]
+        hidden = np.stack([self._masked_cells(head)[self.query] for head, _ in places])
         return Grid(
-            f'what "{label}" ({self._query_position + 1}) attends to · {subject}',
+            f'what "{label}" ({self.query + 1}) attends to · {subject}',
             titled_axis(unit, names),
             token_axis(f'key (is read by "{label}")', self.tokens),
             StoredCells(np.stack(rows), hidden),
@@ -172,16 +165,11 @@ class LearnedHeads:
             share=True,
         )
 
-    @property
-    def _query_position(self) -> int:
-        assert self.query is not None
-        return self.query
-
-    def _weights(self, head: HeadIndex, moment_index: int) -> Float[np.ndarray, "query key"]:
+    def _weights(self, head: HeadId, moment_index: int) -> Float[np.ndarray, "query key"]:
         layer, number = head
         return np.asarray(self.learned.moments[moment_index].weights[layer][number])
 
-    def _masked_cells(self, head: HeadIndex) -> Bool[np.ndarray, "query key"]:
+    def _masked_cells(self, head: HeadId) -> Bool[np.ndarray, "query key"]:
         layer, number = head
         return ~tensor_to_numpy(head_mask(number, self.trace.layers[layer].visible))
 
@@ -212,7 +200,7 @@ class ReadingScores:
     scores: Float[np.ndarray, "moment layer head"]
 
     @cached_property
-    def best_head_index(self) -> HeadIndex:
+    def best_head_index(self) -> HeadId:
         """Layer and head with the largest score at the last moment; the first of equal ones."""
         return _best_head_index(self.scores[-1])
 
@@ -229,14 +217,14 @@ class ReadingScores:
         `min_score`.
         """
         return {
-            learned_head_name(*head): float(score)
+            format_head_id(*head): float(score)
             for head, score in np.ndenumerate(self.scores[-1])
             if head != self.best_head_index and float(score) >= min_score
         }
 
     @property
     def best_head_label(self) -> str:
-        return learned_head_name(*self.best_head_index)
+        return format_head_id(*self.best_head_index)
 
 
 def collect_reading_scores(learned: Learned) -> tuple[ReadingScores, ...]:
@@ -255,24 +243,28 @@ def collect_reading_scores(learned: Learned) -> tuple[ReadingScores, ...]:
 
 def find_best_head(scores: Float[np.ndarray, "layer head"]) -> tuple[str, float]:
     best = _best_head_index(scores)
-    return learned_head_name(*best), float(scores[best])
+    return format_head_id(*best), float(scores[best])
 
 
-def _best_head_index(scores: Float[np.ndarray, "layer head"]) -> HeadIndex:
+def _best_head_index(scores: Float[np.ndarray, "layer head"]) -> HeadId:
     layer, head = np.unravel_index(np.nanargmax(scores), scores.shape)
     return int(layer), int(head)
 
 
-def learned_head_name(layer: int, head: int) -> str:
-    """Return the name of a head.
+def moment_measures(moments: Sequence[Moment]) -> dict[str, np.ndarray]:
+    """Return step, loss and accuracy of these moments."""
+    names = ("step", "loss", "accuracy")
+    return {name: np.array([getattr(moment, name) for moment in moments]) for name in names}
 
-    >>> learned_head_name(1, 0)
-    'L1H0'
+
+def nearest_halvings(steps: np.ndarray, count: int) -> set[int]:
+    """Return the indices of the steps nearest to the last one, its half, its quarter …; `count` of
+    them at most.
     """
-    return f"L{layer}H{head}"
+    return {int(abs(steps - target).argmin()) for target in steps[-1] / 2.0 ** np.arange(count)}
 
 
-def list_head_indices(moment: Moment) -> list[HeadIndex]:
+def list_head_indices(moment: Moment) -> list[HeadId]:
     return [
         (layer, head)
         for layer, weights in enumerate(moment.weights)

@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from attnviz.learning.progress import Moment
 from attnviz.learning.training import Learned
+from attnviz.traces.settings import HeadId, format_head_id
 from attnviz.traces.trace import Provenance
 from attnviz.views.conclusions.learning_findings import (
     MIN_CLEAR_SHARE,
@@ -27,13 +28,7 @@ from attnviz.views.grids.grid import Curve, Curves, Grid, cells_without_nan
 from attnviz.views.grids.live_model import LiveModel
 from attnviz.views.grids.scales import Scale, colorless_scale
 from attnviz.views.head_vectors import read_head_vectors
-from attnviz.views.learned.head_roles import (
-    HeadIndex,
-    LearnedHeads,
-    ReadingScores,
-    learned_head_name,
-    list_head_indices,
-)
+from attnviz.views.learned.head_roles import LearnedHeads, moment_measures, nearest_halvings
 from attnviz.views.live_page import build_live_model
 from attnviz.views.settings_line import ATTENTION_PART, settings_line
 from attnviz.views.trace import part_groups
@@ -41,7 +36,6 @@ from attnviz.views.trace_data import lazy_scores
 from attnviz.views.view import (
     Excerpt,
     Group,
-    NumberColumn,
     Page,
     PanelTitle,
     Shot,
@@ -52,13 +46,13 @@ from attnviz.views.view import (
     build_page,
 )
 from attnviz.wording.commands import Command
+from attnviz.wording.numbers import number_or_none
 from attnviz.wording.words import counted
 
 MAX_PAGE_MOMENTS, MAX_PAGE_HEADS = 5, 4
 MAX_TOKEN_ROWS = 12  # moments in a table of what one token attends to
 MAX_HISTORY_ROWS = 8
 MAX_FILM_MOMENTS, MAX_FILM_HEADS = 60, 16
-STEP_RATIO = 2.0  # of the steps of a moment on a page to those of the moment before it
 MAX_ROUND_TICKS = 4  # intervals between labelled steps on an axis
 MAX_LIVE_BYTES = 120_000  # of the parameters in a page that computes
 BYTES_OF_A_NUMBER = {"last": 3.8, "before": 2.7}  # in 24 and in 16 bits, packed
@@ -95,7 +89,7 @@ def view(
         closing=(finding,),
         head_explorer=partial(explore_learned, learned_heads, explored),
         live=_live_model(learned_heads, explored) if live else None,
-        data=build_learned_data(learned, learned_heads.reading_scores, frames, finding),
+        data=build_learned_data(learned_heads, frames, finding),
         provenance=_learned_provenance(learned, learned_heads.trace.provenance, command),
         command=_learned_command(learned, None if query is None else tokens.as_typed(query)),
     )
@@ -105,15 +99,14 @@ def _learned_screen(learned_heads: LearnedHeads) -> list[Group]:
     """Return the groups of a screen: the trained model's weights (with a query, only that token's),
     the final scores of its heads, and a table of the training's history.
     """
-    learned, reading_scores = learned_heads.learned, learned_heads.reading_scores
-    moments = halving_moments(learned.moments, MAX_HISTORY_ROWS)
-    heads = [head_scores_table(learned, reading_scores)] if reading_scores else []
+    learned = learned_heads.learned
+    heads = [head_scores_table(learned_heads)] if learned_heads.reading_scores else []
     if learned_heads.query is None:
         weights = part_groups(learned_heads.trace, ["weights"])
     else:
         reading = learned_heads.heads_grid(learned_heads.all_heads, len(learned.moments) - 1)
         weights = [Group("readings", (reading,))]
-    return [*weights, Group("learned", (*heads, history_table(learned, reading_scores, moments)))]
+    return [*weights, Group("learned", (*heads, history_table(learned_heads)))]
 
 
 def _learned_page(learned_heads: LearnedHeads, settings: str) -> Page:
@@ -122,7 +115,7 @@ def _learned_page(learned_heads: LearnedHeads, settings: str) -> Page:
     """
     learned, heads = learned_heads.learned, learned_heads.important_heads(MAX_PAGE_HEADS)
     moments = halving_moments(learned.moments, MAX_PAGE_MOMENTS)
-    curves = tuple(learned_curves(learned, learned_heads.reading_scores, moments))
+    curves = tuple(learned_curves(learned_heads, moments))
     if learned_heads.query is None:
         group = _moments_group(learned_heads, heads, moments)
         described_panels = group.panels[len(moments) - 1 :: len(moments)]
@@ -136,7 +129,7 @@ def _learned_page(learned_heads: LearnedHeads, settings: str) -> Page:
 
 
 def _moments_group(
-    learned_heads: LearnedHeads, heads: Sequence[HeadIndex], moments: Sequence[int]
+    learned_heads: LearnedHeads, heads: Sequence[HeadId], moments: Sequence[int]
 ) -> Group:
     """Return a group of the weights of heads: a row of panels for each head, a column for each
     moment.
@@ -158,7 +151,7 @@ def _moment_title(learned_heads: LearnedHeads, moment_index: int) -> str:
     return f"{step}: {answer}" if answer else step
 
 
-def _token_history_group(learned_heads: LearnedHeads, heads: Sequence[HeadIndex]) -> Group:
+def _token_history_group(learned_heads: LearnedHeads, heads: Sequence[HeadId]) -> Group:
     """Return a group with a panel for each head, in which the followed token has a row for each
     moment.
     """
@@ -184,7 +177,7 @@ def _learned_slides(learned_heads: LearnedHeads) -> Iterator[Group]:
         moments = halving_moments(learned.moments, MAX_TOKEN_ROWS)
         yield Group("heads", tuple(learned_heads.token_grid(head, moments) for head in heads))
     ticks = halving_moments(learned.moments, MAX_PAGE_MOMENTS)
-    yield Group("curves", tuple(learned_curves(learned, learned_heads.reading_scores, ticks)))
+    yield Group("curves", tuple(learned_curves(learned_heads, ticks)))
 
 
 def _film_shots(learned_heads: LearnedHeads, frames: Sequence[int]) -> Iterator[Shot]:
@@ -194,15 +187,13 @@ def _film_shots(learned_heads: LearnedHeads, frames: Sequence[int]) -> Iterator[
     learned, heads = learned_heads.learned, learned_heads.important_heads(MAX_FILM_HEADS)
     ticks = round_step_ticks(learned.moments[-1].step)
     for index in frames:
-        curves = learned_curves(learned, learned_heads.reading_scores, [], index + 1)
+        curves = learned_curves(learned_heads, [], index + 1)
         charts = tuple(replace(curve, x_ticks=ticks) for curve in curves)
         group = _film_group(learned_heads, heads, index)
         yield Shot((group, Group("curves", charts)), moment_title(learned, index))
 
 
-def _film_group(
-    learned_heads: LearnedHeads, heads: Sequence[HeadIndex], moment_index: int
-) -> Group:
+def _film_group(learned_heads: LearnedHeads, heads: Sequence[HeadId], moment_index: int) -> Group:
     """Return the heads at a moment as a group of a film; where all heads are shown, those of a
     layer form a row.
     """
@@ -277,10 +268,7 @@ def _learned_command(learned: Learned, query: str | None) -> Command:
 
 
 def learned_curves(
-    learned: Learned,
-    reading_scores: Sequence[ReadingScores],
-    moment_indices: Sequence[int],
-    moment_count: int | None = None,
+    learned_heads: LearnedHeads, moment_indices: Sequence[int], moment_count: int | None = None
 ) -> list[Curves]:
     """Return a chart of the loss, and one of accuracy and the scores of the best heads, from 0 to
     1.
@@ -288,17 +276,17 @@ def learned_curves(
     The steps of the moments `moment_indices` are labelled; a film draws only the first
     `moment_count` points.
     """
-    steps = tuple(float(moment.step) for moment in learned.moments)
+    learned, reading_scores = learned_heads.learned, learned_heads.reading_scores
+    measures = moment_measures(learned.moments)
+    steps = tuple(map(float, measures["step"]))
     ticks = tuple(steps[index] for index in moment_indices)
-    losses = np.array([moment.loss for moment in learned.moments])
-    accuracies = np.array([moment.accuracy for moment in learned.moments])
     lines = [
         _moment_curve(scores.task_reading.name, scores.best_scores) for scores in reading_scores
     ]
-    shares = (*lines, _moment_curve("accuracy", accuracies, plain=True))
+    shares = (*lines, _moment_curve("accuracy", measures["accuracy"], plain=True))
     title = "scores and accuracy" if reading_scores else "accuracy"
     note = f"{f'{SCORE_NOTE} · ' if reading_scores else ''}{title} {_held_out_text(learned)}"
-    loss = (_moment_curve("loss", losses, plain=True),)
+    loss = (_moment_curve("loss", measures["loss"], plain=True),)
     return [
         Curves("loss", "step", steps, loss, "", ticks, moment_count),
         Curves(title, "step", steps, shares, note, ticks, moment_count, reach=1.0),
@@ -309,23 +297,20 @@ def _moment_curve(name: str, values: np.ndarray, *, plain: bool = False) -> Curv
     return Curve(name, values, values, values, plain=plain)
 
 
-def history_table(
-    learned: Learned, reading_scores: Sequence[ReadingScores], moment_indices: Sequence[int]
-) -> Grid:
-    """Return a table of loss, accuracy and the scores of the best heads, a row for each of these
+def history_table(learned_heads: LearnedHeads) -> Grid:
+    """Return a table of loss, accuracy and the scores of the best heads, a row for each of some
     moments.
     """
-    moments = [learned.moments[index] for index in moment_indices]
-    columns = {
-        "loss": np.array([moment.loss for moment in moments]),
-        "accuracy": np.array([moment.accuracy for moment in moments]),
-    }
-    for scores in reading_scores:
+    learned = learned_heads.learned
+    moment_indices = halving_moments(learned.moments, MAX_HISTORY_ROWS)
+    columns = moment_measures([learned.moments[index] for index in moment_indices])
+    steps = columns.pop("step")
+    for scores in learned_heads.reading_scores:
         name = f"{scores.best_head_label} {scores.task_reading.name}"
-        columns[name] = scores.best_scores[list(moment_indices)]
+        columns[name] = scores.best_scores[moment_indices]
     return Grid(
         "on the way",
-        plain_axis("step", [f"step {moment.step:,}" for moment in moments]),
+        plain_axis("step", [f"step {step:,}" for step in steps]),
         plain_axis("measure", [*columns]),
         cells_without_nan(np.stack([*columns.values()], axis=1)),
         colorless_scale("measure"),
@@ -333,17 +318,17 @@ def history_table(
     )
 
 
-def head_scores_table(learned: Learned, reading_scores: Sequence[ReadingScores]) -> Grid:
+def head_scores_table(learned_heads: LearnedHeads) -> Grid:
     """Return a table of the final scores: a row for each head, a column for each reading."""
-    heads = list_head_indices(learned.moments[-1])
+    heads, reading_scores = learned_heads.all_heads, learned_heads.reading_scores
     scores = [[reading.scores[-1][head] for reading in reading_scores] for head in heads]
     return Grid(
         "heads",
-        plain_axis("head", [learned_head_name(*head) for head in heads]),
+        plain_axis("head", [format_head_id(*head) for head in heads]),
         plain_axis("reading", [reading.task_reading.name for reading in reading_scores]),
         cells_without_nan(np.array(scores, dtype=float)),
         Scale("score", 0.0, 1.0),
-        note=f"{SCORE_NOTE}, {_held_out_text(learned)}",
+        note=f"{SCORE_NOTE}, {_held_out_text(learned_heads.learned)}",
         decimals=2,
     )
 
@@ -354,36 +339,31 @@ def _held_out_text(learned: Learned) -> str:
 
 
 def build_learned_data(
-    learned: Learned,
-    reading_scores: Sequence[ReadingScores],
-    film_indices: Sequence[int],
-    conclusion: str,
+    learned_heads: LearnedHeads, film_indices: Sequence[int], conclusion: str
 ) -> TableData:
     """Return the data of a training, computed when it is needed; as a table it has a line for each
     moment.
     """
-    heads = [learned_head_name(*head) for head in list_head_indices(learned.moments[-1])]
-    scores = tuple(
-        f"{head} {reading.task_reading.name}" for reading in reading_scores for head in heads
+    scores = (
+        f"{format_head_id(*head)} {reading.task_reading.name}"
+        for reading in learned_heads.reading_scores
+        for head in learned_heads.all_heads
     )
-    document = partial(_learned_document, learned, reading_scores, film_indices, conclusion)
     return TableData(
         "training",
-        document,
+        partial(_learned_document, learned_heads, film_indices, conclusion),
         ("step", "loss", "accuracy", *scores),
-        partial(_history_lines, learned, reading_scores),
+        partial(_history_lines, learned_heads),
     )
 
 
 def _learned_document(
-    learned: Learned,
-    reading_scores: Sequence[ReadingScores],
-    film_indices: Sequence[int],
-    conclusion: str,
+    learned_heads: LearnedHeads, film_indices: Sequence[int], conclusion: str
 ) -> dict[str, Any]:
     """Return the training as JSON data with arrays; `watched` holds the weights at the moments of
     the film.
     """
+    learned, reading_scores = learned_heads.learned, learned_heads.reading_scores
     moments, task = learned.moments, learned.task
     watched = [moments[index] for index in film_indices]
     return {
@@ -392,9 +372,7 @@ def _learned_document(
         "conclusion": conclusion,
         "tokens": list(learned.watched.labels),
         "history": {
-            "step": np.array([moment.step for moment in moments]),
-            "loss": np.array([moment.loss for moment in moments]),
-            "accuracy": np.array([moment.accuracy for moment in moments]),
+            **moment_measures(moments),
             "scores": {scores.task_reading.name: scores.scores for scores in reading_scores},
         },
         "heads": [
@@ -415,28 +393,15 @@ def _learned_document(
     }
 
 
-def _history_lines(
-    learned: Learned, reading_scores: Sequence[ReadingScores]
-) -> Iterator[TableLines]:
+def _history_lines(learned_heads: LearnedHeads) -> Iterator[TableLines]:
     """Yield the table lines of all moments: step, loss, accuracy and the score of each head for
     each reading.
     """
-    moments = learned.moments
-    steps = WordColumns((tuple(str(moment.step) for moment in moments),))
-    numbers: tuple[NumberColumn, ...] = (
-        _number_column([moment.loss for moment in moments]),
-        _number_column([moment.accuracy for moment in moments]),
-        *(
-            _number_column(column.tolist())
-            for reading in reading_scores
-            for column in reading.scores.reshape(len(moments), -1).T
-        ),
-    )
-    yield TableLines((), steps, numbers)
-
-
-def _number_column(numbers: Sequence[float]) -> NumberColumn:
-    return [float(number) if np.isfinite(number) else None for number in numbers]
+    steps, *measures = moment_measures(learned_heads.learned.moments).values()
+    scores = [each.scores.reshape(len(steps), -1).T for each in learned_heads.reading_scores]
+    columns = [*measures, *(column for by_head in scores for column in by_head)]
+    numbers = tuple([number_or_none(number) for number in each.tolist()] for each in columns)
+    yield TableLines((), WordColumns((tuple(map(str, steps.tolist())),)), numbers)
 
 
 def explore_learned(learned_heads: LearnedHeads, moment_indices: Sequence[int]) -> HeadExplorer:
@@ -446,12 +411,9 @@ def explore_learned(learned_heads: LearnedHeads, moment_indices: Sequence[int]) 
     The first one shown is the head that the title names first, at the last of these moments, with
     the row of the answer; the title of each moment is its own.
     """
+    label, head_map = learned_heads.step_label, partial(_head_map, learned_heads)
     maps = [
-        (
-            learned_heads.step_label(index),
-            learned_head_name(*head),
-            _head_map(learned_heads, head, index),
-        )
+        (label(index), format_head_id(*head), head_map(head, index))
         for index in moment_indices
         for head in learned_heads.all_heads
     ]
@@ -469,25 +431,24 @@ def explore_learned(learned_heads: LearnedHeads, moment_indices: Sequence[int]) 
     )
 
 
-def _head_of_title(learned_heads: LearnedHeads) -> HeadIndex:
+def _head_of_title(learned_heads: LearnedHeads) -> HeadId:
     """Return the head that the title names first: the best at the first clear reading."""
     readings = learned_heads.reading_scores
     clear = [each for each in readings if each.final_score >= MIN_CLEAR_SHARE] or readings[:1]
     return clear[0].best_head_index if clear else learned_heads.all_heads[0]
 
 
-def _head_map(learned_heads: LearnedHeads, head: HeadIndex, moment_index: int) -> HeadMap:
+def _head_map(learned_heads: LearnedHeads, head: HeadId, moment_index: int) -> HeadMap:
     """Return the map of a head's weights at a moment, named with step and answer."""
     grid = learned_heads.head_grid(head, moment_index)
-    is_self_attention = replace(grid.columns, title=grid.rows.title) == grid.rows
     step, answer = learned_heads.step_label(moment_index), learned_heads.answer_label(moment_index)
     trace, (layer, number) = learned_heads.trace, head
     is_final = moment_index == len(learned_heads.learned.moments) - 1
     final = (trace, trace.layers[layer]) if is_final else None  # of others only weights are kept
     return HeadMap(
-        name=" · ".join(filter(None, (learned_head_name(*head), step, answer))),
+        name=" · ".join(filter(None, (format_head_id(*head), step, answer))),
         query_axis=grid.rows,
-        key_axis=grid.rows if is_self_attention else grid.columns,
+        key_axis=grid.rows,  # of the same tokens
         weights=grid.cells,
         scores=None if final is None else lazy_scores(*final, number),
         vectors=None if final is None else read_head_vectors(*final, number),
@@ -521,7 +482,7 @@ def _live_model(learned_heads: LearnedHeads, moment_indices: Sequence[int]) -> L
         facts={
             **last.facts,
             "names": [
-                f"{learned_head_name(*head)} · {learned_heads.step_label(index)}"
+                f"{format_head_id(*head)} · {learned_heads.step_label(index)}"
                 for index in moment_indices
                 for head in heads
             ],
@@ -540,8 +501,7 @@ def halving_moments(moments: Sequence[Moment], max_count: int) -> list[int]:
     [0, 12, 25, 50, 100]
     """
     steps = np.array([moment.step for moment in moments])
-    target_steps = steps[-1] / STEP_RATIO ** np.arange(max_count - 1)
-    return sorted({0} | {int(abs(steps - target).argmin()) for target in target_steps})
+    return sorted({0} | nearest_halvings(steps, max_count - 1))
 
 
 def film_moments(moments: Sequence[Moment], max_count: int) -> list[int]:

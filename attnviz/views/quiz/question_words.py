@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.analysis.quiz.attention_row import AttentionRow
+from attnviz.analysis.quiz.lesson import OwnQuestion
 from attnviz.analysis.quiz.question_search import Question
 from attnviz.cells import StoredCells
 from attnviz.views.attention_facts import find_mask_shape
@@ -34,73 +35,52 @@ MAP_NAMES = "AB"
 
 @dataclass(frozen=True)
 class QuestionWords:
-    """The words of a kind of question, as functions of a Question."""
+    """The words of a kind of question, as functions of a Question and the row that it is about."""
 
-    ask: Callable[[Question], str]
-    about: Callable[[Question], str]  # what is needed to answer, after the sentence
-    options: Callable[[Question], tuple[str, ...]]
-    reason: Callable[[Question], str]
-    shown: Callable[[Question], tuple[Grid, ...]]  # with the question
-    explained: Callable[[Question], tuple[Grid, ...]]  # with the reason
-    sums: Callable[[Question], tuple[Sum, ...]] = lambda question: ()
-    needs_working: Callable[[Question], bool] = lambda question: False
+    ask: Callable[[Question, AttentionRow], str]
+    about: Callable[[Question, AttentionRow], str]  # what is needed to answer, after the sentence
+    options: Callable[[Question, AttentionRow], tuple[str, ...]]
+    reason: Callable[[Question, AttentionRow], str]
+    shown: Callable[[Question, AttentionRow], tuple[Grid, ...]]  # with the question
+    explained: Callable[[Question, AttentionRow], tuple[Grid, ...]]  # with the reason
+    sums: Callable[[Question, AttentionRow], tuple[Sum, ...]] = lambda question, row: ()
+    needs_working: Callable[[Question, AttentionRow], bool] = lambda question, row: False
 
 
 def build_exercise(question: Question, number: int) -> Exercise:
     """Return a question in words; those of a lesson replace those of its kind."""
-    own = question.own
-    if question.row is None:
-        assert own is not None
-        answers = tuple(map(_on_one_line, own.answers))
-        texts = _on_one_line(own.question), ""
-        return _exercise(number, "own", texts, answers, question.answer, _on_one_line(own.reason))
+    own, row = question.own or OwnQuestion(""), question.row
+    title, reason = _on_one_line(own.question), _on_one_line(own.reason)
+    if row is None:
+        asked = Section(str(number), "own", title, "")
+        return _exercise(asked, tuple(map(_on_one_line, own.answers)), question.answer, reason)
     words = WORDS[question.kind]
-    title = _on_one_line(own.question if own else "") or words.ask(question)
-    about = " ".join(filter(None, (_context(question.row), words.about(question))))
-    reason = " ".join(
-        filter(None, (_on_one_line(own.reason if own else ""), words.reason(question)))
-    )
-    exercise = _exercise(
-        number, question.kind, (title, about), words.options(question), question.answer, reason
-    )
+    about = " ".join(filter(None, (_context(row), words.about(question, row))))
+    reason = " ".join(filter(None, (reason, words.reason(question, row))))
+    grids = words.shown(question, row)
+    title = title or words.ask(question, row)
+    asked = Section(str(number), question.kind, title, about, grids=grids)
+    exercise = _exercise(asked, words.options(question, row), question.answer, reason)
+    explained, sums = words.explained(question, row), words.sums(question, row)
     return replace(
         exercise,
-        question=replace(exercise.question, grids=words.shown(question)),
-        solution=replace(
-            exercise.solution, grids=words.explained(question), sums=words.sums(question)
-        ),
-        context=_context(question.row),
-        needs_working=words.needs_working(question),
+        solution=replace(exercise.solution, grids=explained, sums=sums),
+        context=_context(row),
+        needs_working=words.needs_working(question, row),
         mistakes=question.mistakes,
     )
 
 
-def _exercise(
-    number: int,
-    kind: str,
-    texts: tuple[str, str],
-    options: tuple[str, ...],
-    answer: int,
-    reason: str,
-) -> Exercise:
-    """Return an Exercise without grids; `texts` are the question and what is needed for it."""
-    title, about = texts
-    section = Section(str(number), kind, title, about)
-    bare = Exercise(section, options, answer, section)
-    solution = Section(str(number), kind, f"Answer: {bare.right_option}", reason)
-    return replace(
-        bare, question=replace(section, remarks=bare.lettered_options), solution=solution
-    )
+def _exercise(asked: Section, options: tuple[str, ...], answer: int, reason: str) -> Exercise:
+    """Return the Exercise of a question, without the grids of its solution."""
+    bare = Exercise(asked, options, answer, asked)
+    solution = Section(asked.number, asked.name, f"Answer: {bare.right_option}", reason)
+    return replace(bare, question=replace(asked, remarks=bare.lettered_options), solution=solution)
 
 
 def _on_one_line(text: str) -> str:
     """Return a text of a lesson, which may be in lines of its file, with single spaces."""
     return " ".join(text.split())
-
-
-def _row(question: Question) -> AttentionRow:
-    assert question.row is not None, "only a question in a lesson's own words has no row"
-    return question.row
 
 
 def _context(row: AttentionRow) -> str:
@@ -134,8 +114,8 @@ def _place(row: AttentionRow) -> str:
     return "" if is_only else f" in {row.head_name}"
 
 
-def _key_options(question: Question) -> tuple[str, ...]:
-    return tuple(bidi_isolated(_row(question).keys.labels[key]) for key in question.keys)
+def _key_options(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    return tuple(bidi_isolated(row.keys.labels[key]) for key in question.keys)
 
 
 def _map_grid(row: AttentionRow, title: str) -> Grid:
@@ -164,17 +144,16 @@ def _rows_grid(
     return Grid(title, rows_axis, keys, cells, scale, decimals=2, share=is_weights, is_list=True)
 
 
-def _map_of_head(question: Question) -> tuple[Grid, ...]:
+def _map_of_head(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     """Return the map of the head that the question is about; one row of it, if a later question is
     about another.
     """
-    row = _row(question)
     if not question.shows_map:
-        return _weight_row(question)
+        return _weight_row(question, row)
     return (_map_grid(row, f"weights {row.head_name}" if _place(row) else "weights"),)
 
 
-def _no_grids(question: Question) -> tuple[Grid, ...]:
+def _no_grids(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     return ()
 
 
@@ -199,8 +178,7 @@ def _shows_scores(row: AttentionRow) -> bool:
     return row.needs_numbers and not _shows_vectors(row) and row.scores is not None
 
 
-def _about_token(question: Question) -> str:
-    row = _row(question)
+def _about_token(question: Question, row: AttentionRow) -> str:
     if _shows_vectors(row):
         return f"A score is the query of {_query(row)} times a key: multiply and add."
     if _shows_scores(row):
@@ -215,10 +193,9 @@ def _about_token(question: Question) -> str:
     return f"{row.head_name} {row.role}." if row.role else ""
 
 
-def _shown_with_token(question: Question) -> tuple[Grid, ...]:
-    row = _row(question)
+def _shown_with_token(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     if _shows_scores(row):
-        return _score_row(question)
+        return _score_row(question, row)
     if row.is_written:
         return _vector_grids(row)[:1]
     return _vector_grids(row) if _shows_vectors(row) else ()
@@ -237,16 +214,14 @@ def _vector_grids(row: AttentionRow) -> tuple[Grid, ...]:
     return tuple(replace(grid, decimals=2) for grid in grids)
 
 
-def _score_row(question: Question) -> tuple[Grid, ...]:
-    row = _row(question)
+def _score_row(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     assert row.scores is not None
     name = row.trace.tokens.labels[row.query]
     return (_rows_grid(row, "scores before the softmax", [name], [row.scores]),)
 
 
-def _token_reason(question: Question) -> str:
+def _token_reason(question: Question, row: AttentionRow) -> str:
     """Return what the head does, or the rule of the softmax, and then the largest two weights."""
-    row = _row(question)
     order = np.argsort(-row.weights, kind="stable")
     first, second = int(order[0]), int(order[1])
     numbers = (
@@ -309,9 +284,8 @@ def _with_head_name(row: AttentionRow, sums: tuple[Sum, ...]) -> tuple[Sum, ...]
     )
 
 
-def _token_sums(question: Question) -> tuple[Sum, ...]:
+def _token_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
     """Return the products that decide, and the softmax of the right answer."""
-    row = _row(question)
     if not (_shows_scores(row) or _shows_vectors(row)) or row.scores is None:
         return ()
     scene, best = _scene(row), _scene(row, row.best)
@@ -327,8 +301,8 @@ def _token_sums(question: Question) -> tuple[Sum, ...]:
 # What is the weight.
 
 
-def _weight_reason(question: Question) -> str:
-    row, key = _row(question), question.key
+def _weight_reason(question: Question, row: AttentionRow) -> str:
+    key = question.key
     assert key is not None
     weight = fixed_text(float(row.weights[key]), 2)
     return (
@@ -337,31 +311,28 @@ def _weight_reason(question: Question) -> str:
     )
 
 
-def _weight_sums(question: Question) -> tuple[Sum, ...]:
-    row = _row(question)
+def _weight_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
     return step_sums.softmax_sums(_scene(row, question.key), row.layer)
 
 
-def _weight_row(question: Question) -> tuple[Grid, ...]:
-    row = _row(question)
+def _weight_row(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     return (_rows_grid(row, "weights", [row.trace.tokens.labels[row.query]], [row.weights]),)
 
 
 # Scaled or not.
 
 
-def _about_scaled(question: Question) -> str:
-    row = _row(question)
+def _about_scaled(question: Question, row: AttentionRow) -> str:
     return (
         f"A and B are weights of {_query(row)} made of the same scores. One of them divides the "
         f"scores by √d_k = √{row.layer.head_dim} before the softmax, the other does not."
     )
 
 
-def _scaled_reason(question: Question) -> str:
+def _scaled_reason(question: Question, row: AttentionRow) -> str:
     largest = [fixed_text(float(weights.max()), 2) for weights in question.rows]
     right, other = question.answer, 1 - question.answer
-    factor = exact_text(round(_row(question).layer.head_dim ** 0.5, 2))
+    factor = exact_text(round(row.layer.head_dim**0.5, 2))
     return (
         f"Without the division all differences between scores are {factor} times as large, so the "
         f"softmax is sharper: the largest weight is {largest[right]} in {MAP_NAMES[right]}, and "
@@ -369,16 +340,16 @@ def _scaled_reason(question: Question) -> str:
     )
 
 
-def _both_rows(question: Question) -> tuple[Grid, ...]:
-    return (_rows_grid(_row(question), "weights", [*MAP_NAMES], [*question.rows]),)
+def _both_rows(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
+    return (_rows_grid(row, "weights", [*MAP_NAMES], [*question.rows]),)
 
 
 # The mask.
 
 
-def _mask_sentence(question: Question) -> str:
+def _mask_sentence(question: Question, row: AttentionRow) -> str:
     """Return what the mask lets a token attend to; empty for masks of no known shape."""
-    shape = find_mask_shape(_row(question).layer.visible)
+    shape = find_mask_shape(row.layer.visible)
     if not shape.is_exact or shape.chunk is not None:
         return ""
     if shape.window is None:
@@ -399,16 +370,15 @@ def _visible_tokens(row: AttentionRow) -> str:
     return and_list([_key(row, key) for key in keys])
 
 
-def _mask_reason(question: Question) -> str:
-    row, hidden = _row(question), question.keys[question.answer]
+def _mask_reason(question: Question, row: AttentionRow) -> str:
+    hidden = question.keys[question.answer]
     return (
         f"The mask lets {_query(row)} attend to {_visible_tokens(row)}. "
         f"{quoted_token(row.keys, hidden)} is hidden: its weight is 0."
     )
 
 
-def _visible_reason(question: Question) -> str:
-    row = _row(question)
+def _visible_reason(question: Question, row: AttentionRow) -> str:
     seen, total = int(row.visible.sum()), counted(len(row.visible), "token")
     place = f"{_query(row)} is token {row.query + 1}"
     return f"{place}. The mask lets it attend to {_visible_tokens(row)}: {seen} of {total}."
@@ -417,11 +387,10 @@ def _visible_reason(question: Question) -> str:
 # Which of two heads.
 
 
-def _ask_head(question: Question) -> str:
+def _ask_head(question: Question, row: AttentionRow) -> str:
     if question.pattern is not None:
         target = question.pattern.target_phrase
         return f"In which map, A or B, do tokens attend more to {target}?"
-    row = _row(question)
     model = row.trace.model
     assert model is not None
     role = model.heads[row.head_name]
@@ -430,13 +399,13 @@ def _ask_head(question: Question) -> str:
     return f"Which map, A or B, is of a head that {role}?"
 
 
-def _about_head(question: Question) -> str:
+def _about_head(question: Question, row: AttentionRow) -> str:
     return "Each row of a map is a token, each column a token that it attends to."
 
 
-def _head_reason(question: Question) -> str:
+def _head_reason(question: Question, row: AttentionRow) -> str:
     right, other = question.answer, 1 - question.answer
-    row, beside = question.heads[right], question.heads[other]
+    beside = question.heads[other]
     names = [f"map {MAP_NAMES[n]} ({question.heads[n].head_name})" for n in (right, other)]
     if question.pattern is not None:
         shares = [percent_text(question.scores[n]) for n in (right, other)]
@@ -452,50 +421,47 @@ def _head_reason(question: Question) -> str:
     ).strip()
 
 
-def _two_maps(question: Question) -> tuple[Grid, ...]:
+def _two_maps(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     pairs = zip(question.heads, MAP_NAMES, strict=True)
-    return tuple(_map_grid(row, f"map {name}") for row, name in pairs)
+    return tuple(_map_grid(each, f"map {name}") for each, name in pairs)
 
 
 WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
     "token": QuestionWords(
-        ask=lambda question: (
-            f"Which token does {_query(_row(question))} attend to most{_place(_row(question))}?"
-        ),
+        ask=lambda question, row: f"Which token does {_query(row)} attend to most{_place(row)}?",
         about=_about_token,
         options=_key_options,
         reason=_token_reason,
         shown=_shown_with_token,
         explained=_map_of_head,
-        sums=lambda question: _with_head_name(_row(question), _token_sums(question)),
-        needs_working=lambda question: _shows_vectors(_row(question)),
+        sums=lambda question, row: _with_head_name(row, _token_sums(question, row)),
+        needs_working=lambda question, row: _shows_vectors(row),
     ),
     "weight": QuestionWords(
-        ask=lambda question: (
-            f"What weight does {_query(_row(question))} give "
-            f"{_key(_row(question), question.key or 0)}{_place(_row(question))}?"
+        ask=lambda question, row: (
+            f"What weight does {_query(row)} give {_key(row, question.key or 0)}{_place(row)}?"
         ),
-        about=lambda question: f"Below are the scores of {_query(_row(question))}.",
-        options=lambda question: tuple(fixed_text(number, 2) for number in question.numbers),
+        about=lambda question, row: f"Below are the scores of {_query(row)}.",
+        options=lambda question, row: tuple(fixed_text(number, 2) for number in question.numbers),
         reason=_weight_reason,
         shown=_score_row,
         explained=_weight_row,
-        sums=lambda question: _with_head_name(_row(question), _weight_sums(question)),
-        needs_working=lambda question: True,
+        sums=lambda question, row: _with_head_name(row, _weight_sums(question, row)),
+        needs_working=lambda question, row: True,
     ),
     "scaled": QuestionWords(
-        ask=lambda question: (
-            f"Which row, A or B, has the weights of {_query(_row(question))} without dividing "
-            f"scores by √d_k{_place(_row(question))}?"
+        ask=lambda question, row: (
+            f"Which row, A or B, has the weights of {_query(row)} without dividing "
+            f"scores by √d_k{_place(row)}?"
         ),
         about=_about_scaled,
-        options=lambda question: ("row A", "row B"),
+        options=lambda question, row: ("row A", "row B"),
         reason=_scaled_reason,
         shown=_both_rows,
         explained=_no_grids,
     ),
     "mask": QuestionWords(
-        ask=lambda question: f"Which of these tokens is hidden from {_query(_row(question))}?",
+        ask=lambda question, row: f"Which of these tokens is hidden from {_query(row)}?",
         about=_mask_sentence,
         options=_key_options,
         reason=_mask_reason,
@@ -503,9 +469,9 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         explained=_map_of_head,
     ),
     "visible": QuestionWords(
-        ask=lambda question: f"How many tokens can {_query(_row(question))} attend to?",
+        ask=lambda question, row: f"How many tokens can {_query(row)} attend to?",
         about=_mask_sentence,
-        options=lambda question: tuple(fixed_text(number, 0) for number in question.numbers),
+        options=lambda question, row: tuple(fixed_text(number, 0) for number in question.numbers),
         reason=_visible_reason,
         shown=_no_grids,
         explained=_map_of_head,
@@ -513,7 +479,7 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
     "head": QuestionWords(
         ask=_ask_head,
         about=_about_head,
-        options=lambda question: ("map A", "map B"),
+        options=lambda question, row: ("map A", "map B"),
         reason=_head_reason,
         shown=_two_maps,
         explained=_no_grids,

@@ -48,21 +48,27 @@ def mask_step(scene: Scene) -> Iterator[Section]:
 
     If nothing is masked, the step has only a description.
     """
-    layer = scene.layer
-    if layer.mistake and not MISTAKES[layer.mistake].masked:
-        yield _unmasked_step(scene)
-        return
+    layer, grids = scene.layer, tuple[Grid, ...]()
+    is_left_out = bool(layer.mistake) and not MISTAKES[layer.mistake].masked
+    sets_scores = scene.hides_shown_keys and not is_left_out
+    if is_left_out:
+        about = _mistake_description(scene)
+        grids = scene.score_grids("✗ masked scores", "exponents")
+    else:
+        about = " ".join([_mask_description(scene), *_unmasked_row_sentences(scene)])
+        if scene.has_masked_keys:
+            grids = scene.score_grids("masked scores", "masked scores")
     mask_tex = r"S_{ij} = -\infty \text{ where } j \text{ is hidden from } i"
     yield Section(
         number="7",
         name="mask",
         title="mask",
-        about=" ".join([_mask_description(scene), *_unmasked_row_sentences(scene)]),
+        about=about,
         shapes=f"visible {scene.size_text(layer.visible)}",
-        formula="masked scores become −∞, since exp(−∞) = 0" if scene.hides_shown_keys else "",
-        tex=mask_tex if scene.hides_shown_keys else "",
-        grids=scene.score_grids("masked scores", "masked scores") if scene.has_masked_keys else (),
-        sums=step_sums.mask_sums(scene, layer),
+        formula="masked scores become −∞, since exp(−∞) = 0" if sets_scores else "",
+        tex=mask_tex if sets_scores else "",
+        grids=grids,
+        sums=() if is_left_out else step_sums.mask_sums(scene, layer),
     )
 
 
@@ -73,18 +79,6 @@ def _unmasked_row_sentences(scene: Scene) -> Iterator[str]:
         heads = [f"head {head}" for head in scene.shown_heads]
         place = f" in {and_list(heads)}" if scene.layer.visible.ndim == 3 else ""
         yield f"The mask hides nothing from {query}{place}."
-
-
-def _unmasked_step(scene: Scene) -> Section:
-    """Return the mask step for a mistake that leaves the −∞ out."""
-    return Section(
-        number="7",
-        name="mask",
-        title="mask",
-        about=_mistake_description(scene),
-        shapes=f"visible {scene.size_text(scene.layer.visible)}",
-        grids=scene.score_grids("✗ masked scores", "exponents"),
-    )
 
 
 def _mistake_description(scene: Scene) -> str:

@@ -49,9 +49,9 @@ def _score_moments(section: Section, scene: Scene) -> Iterator[Section]:
     (query,) = scene.head_grids("query", layer.queries, queries, side="width", followed=True)
     (keys,) = scene.head_grids("keys", layer.keys, token_axis("key", scene.keys), side="width")
     (row,) = scene.score_grids("scores", "scores")
-    write_sums = step_sums.score_sums if layer.w_score is None else step_sums.additive_score_sums
+    lines = step_sums.score_sums(scene, layer)
     about = f"the query is compared with a key{_selection_suffix(scene)}"
-    for key, revealed, line in _keys_with_sums(scene, scene.written_keys, write_sums(scene, layer)):
+    for key, revealed, line in _keys_with_sums(scene, scene.written_keys, lines):
         grids = (query, _keep_rows(keys, [key]), _keep_columns(row, revealed))
         yield _moment_section(section, about, grids, line, (0, 0, None), (1, key, None))
 

@@ -385,6 +385,18 @@ def _find_layer(trace: Trace, number: int | None) -> Layer:
     return layers_by_number[number]
 
 
+def embedding_table_remarks(scene: Scene) -> tuple[str, ...]:
+    """Return how many numbers a table of all ids has; empty if the vocabulary's size is unknown."""
+    trace = scene.trace
+    ids, width = trace.vocabulary, trace.embeddings.shape[1]
+    if not ids:
+        return ()
+    numbers = f"{ids:,} × {width} = {ids * width:,} numbers {parameter_count_suffix(trace)}"
+    if trace.trained is None and trace.model is None:
+        return (f"a table for all {ids:,} ids would have {numbers}",)
+    return (f"the table for all {ids:,} {'ids' if trace.trained else 'words'} has {numbers}",)
+
+
 def parameter_count_text(scene: Scene, matrices: Mapping[str, Tensor]) -> str:
     """Return `w_query 8 × 8 + w_key 8 × 8 = 128 numbers to learn`."""
     parts = [f"{name} {shape_text(matrix.shape)}" for name, matrix in matrices.items()]

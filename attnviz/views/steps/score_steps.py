@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
-from torch import Tensor
 
 from attnviz.cells import FULL_SLICE
 from attnviz.views.attention_facts import has_product_scores
@@ -35,55 +34,44 @@ def scores_step(scene: Scene) -> Iterator[Section]:
 
     With --key, it draws the one score of that key; additive and given scores are described as such.
     """
-    layer = scene.layer
+    layer, formula, tex = scene.layer, "", ""
     if scene.options.key is not None:
         yield from pair.score_pair_step(scene, scene.options.key)
         return
-    is_compared = scene.trace.variant.compared and has_product_scores(layer)
-    if layer.w_score is not None:
-        yield _additive_scores_step(scene, layer.w_score)
-        return
     shapes = f"scores {scene.weights_size_text}"
-    if is_compared and layer.queries is not None and layer.keys is not None:
-        sizes = map(scene.size_text, (layer.queries, layer.keys.transpose(-2, -1)))
-        shapes = "queries {} · keysᵀ {} → {}".format(*sizes, shapes)
+    if layer.w_score is not None:
+        assert layer.queries is not None
+        assert layer.keys is not None
+        sizes = map(scene.size_text, (layer.queries, layer.keys, layer.w_score))
+        shapes = "queries {} + keys {}, w_score {} → {}".format(*sizes, shapes)
+        formula, tex = "score = w_score · tanh(query + key)", r"S_{ij} = w \cdot \tanh(q_i + k_j)"
+    elif scene.trace.variant.compared and has_product_scores(layer):
+        formula, tex = "scores = Q Kᵀ", r"S = Q K^\top"
+        if layer.queries is not None and layer.keys is not None:
+            sizes = map(scene.size_text, (layer.queries, layer.keys.transpose(-2, -1)))
+            shapes = "queries {} · keysᵀ {} → {}".format(*sizes, shapes)
     yield Section(
         number="5",
         name="scores",
         title="scores",
         about=_scores_description(scene),
         shapes=shapes,
-        formula="scores = Q Kᵀ" if is_compared else "",
-        tex=r"S = Q K^\top" if is_compared else "",
+        formula=formula,
+        tex=tex,
         grids=scene.score_grids("scores", "scores", AXES_NOTE),
-        sums=step_sums.score_sums(scene, layer) if is_compared else (),
-    )
-
-
-def _additive_scores_step(scene: Scene, w_score: Tensor) -> Section:
-    """Return the step of additive scores, w_score · tanh(query + key)."""
-    layer = scene.layer
-    assert layer.queries is not None
-    assert layer.keys is not None
-    sizes = map(scene.size_text, (layer.queries, layer.keys, w_score))
-    return Section(
-        number="5",
-        name="scores",
-        title="scores",
-        about="Each query is added to each key, and tanh limits every number to -1 to 1. The "
-        "score is their sum weighted by w_score: the larger it is, the better query and key match.",
-        shapes="queries {} + keys {}, w_score {} → scores {}".format(
-            *sizes, scene.weights_size_text
-        ),
-        formula="score = w_score · tanh(query + key)",
-        tex=r"S_{ij} = w \cdot \tanh(q_i + k_j)",
-        grids=scene.score_grids("scores", "scores", AXES_NOTE),
-        sums=step_sums.additive_score_sums(scene, layer),
+        sums=step_sums.score_sums(scene, layer) if formula else (),
     )
 
 
 def _scores_description(scene: Scene) -> str:
-    """Return what a score is: a dot product, given, or always 0 because nothing is compared."""
+    """Return what a score is: a dot product, additive, given, or always 0 because nothing is
+    compared.
+    """
+    if scene.layer.w_score is not None:
+        return (
+            "Each query is added to each key, and tanh limits every number to -1 to 1. The score "
+            "is their sum weighted by w_score: the larger it is, the better query and key match."
+        )
     if not scene.trace.variant.compared:
         return "Queries and keys are not compared: every score is 0."
     if not has_product_scores(scene.layer):
@@ -189,14 +177,13 @@ def alibi_step(scene: Scene) -> Iterator[Section]:
 
     Nothing without either, or if the learned bias is 0 everywhere.
     """
-    bias, layer = scene.layer.attended.bias, scene.layer
+    bias = scene.layer.attended.bias
     if bias is None:
         return
     if scene.trace.trained is not None:
         if bias.any():  # T5 has a bias of zeros between encoder and decoder
-            yield trained.position_bias_step(
-                scene, bias, step_sums.position_bias_sums(scene, layer)
-            )
+            sums = step_sums.addition_sums(scene, "biased scores", bias)
+            yield trained.position_bias_step(scene, bias, sums)
         return
     yield Section(
         number="6b",
@@ -234,5 +221,5 @@ def additive_mask_step(scene: Scene) -> Iterator[Section]:
         formula="scores + mask",
         tex=r"S_{ij} + M_{ij}",
         grids=scene.score_grids("scores with mask", "scores with mask"),
-        sums=step_sums.additive_mask_sums(scene, scene.layer),
+        sums=step_sums.addition_sums(scene, "scores with mask", mask),
     )

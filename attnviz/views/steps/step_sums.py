@@ -151,32 +151,21 @@ def rotation_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 @_if_followed
 def score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each score of the followed query as a dot product, per head and key.
+    """Write each score of the followed query as a dot product, per head and key; an additive score
+    as w_score · tanh(query + key).
 
     Nothing if no token is followed.
     """
     (queries, keys), row = layer.queries_with_keys(), scene.followed_query
+    weights = None if layer.w_score is None else layer.w_score.view(layer.heads, -1).tolist()
     for head, key, writer in _written_cells(scene, "score", scene.written_keys):
         pair = queries[head, row].tolist(), keys[head, key].tolist()
         results = scene.stage_row("scores", head)
         ends = scene.style.for_values(*results)
-        yield writer.dot_product(*pair, results[key], ends)
-
-
-@_if_followed
-def additive_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each additive score of the followed query, w_score · tanh(query + key).
-
-    Nothing if no token is followed.
-    """
-    (queries, keys), w_score = layer.queries_with_keys(), layer.w_score
-    assert w_score is not None
-    row, weights = scene.followed_query, w_score.view(layer.heads, -1).tolist()
-    for head, key, writer in _written_cells(scene, "score", scene.written_keys):
-        pair = queries[head, row].tolist(), keys[head, key].tolist()
-        results = scene.stage_row("scores", head)
-        ends = scene.style.for_values(*results)
-        yield writer.additive_score(weights[head], pair, results[key], ends)
+        if weights is None:
+            yield writer.dot_product(*pair, results[key], ends)
+        else:
+            yield writer.additive_score(weights[head], pair, results[key], ends)
 
 
 @_if_followed
@@ -223,32 +212,14 @@ def alibi_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
 
 @_if_followed
-def position_bias_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each score of the followed query plus its learned position bias.
+def addition_sums(scene: Scene, stage: Stage, numbers: Tensor) -> Iterator[Sum]:
+    """Write each score of the followed query before `stage` plus its number in `numbers`: a learned
+    position bias, or a mask.
 
     Nothing if no token is followed.
-    """
-    assert layer.attended.bias is not None
-    yield from _addition_sums(scene, "biased", "biased scores", layer.attended.bias)
-
-
-@_if_followed
-def additive_mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
-    """Write each score of the followed query plus its number in the mask.
-
-    Nothing if no token is followed.
-    """
-    assert layer.attended.mask is not None
-    yield from _addition_sums(scene, "with mask", "scores with mask", layer.attended.mask)
-
-
-def _addition_sums(scene: Scene, name: str, stage: Stage, numbers: Tensor) -> Iterator[Sum]:
-    """Yield each of the followed query's scores before `stage` plus its number in `numbers`.
-
-    `name` names the results, such as 'biased'.
     """
     before = scene.stage_before(stage)
-    for head, key, writer in _written_cells(scene, name, scene.written_keys):
+    for head, key, writer in _written_cells(scene, ADJUSTED_NAMES[stage], scene.written_keys):
         values, results = scene.stage_row(before, head), scene.stage_row(stage, head)
         additions = head_mask(head, numbers)[scene.followed_query].tolist()
         yield writer.addition(values, key, additions, results)
@@ -450,11 +421,10 @@ def feed_forward_sums(scene: Scene, block: Block) -> Iterator[Sum]:
     """
     feed_forward, row = block.required_feed_forward, scene.followed_query
     parameters, name, residual = feed_forward.parameters, scene.query_name, feed_forward.residual
-    inputs, outputs = (
-        residual.sublayer_inputs[row].tolist(),
-        residual.sublayer_outputs[row].tolist(),
+    inputs, hidden, outputs = (
+        vectors[row].tolist()
+        for vectors in (residual.sublayer_inputs, feed_forward.hidden, residual.sublayer_outputs)
     )
-    hidden = feed_forward.hidden[row].tolist()
     w_1, b_1 = MatrixRows(parameters.w_1), _nonzero_bias(parameters.b_1)
     w_2, b_2 = MatrixRows(parameters.w_2), _nonzero_bias(parameters.b_2)
     writer = scene.write(f"hidden({name})")

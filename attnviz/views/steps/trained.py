@@ -20,7 +20,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from attnviz.views.head_vectors import divisor_text
 from attnviz.views.reading import token_axis
-from attnviz.views.steps.scene import Scene
+from attnviz.views.steps.scene import Scene, embedding_table_remarks
 from attnviz.wording.sums import Sum
 from attnviz.wording.words import and_list, bidi_isolated, bracketed_shape, counted
 
@@ -108,17 +108,8 @@ def trained_inputs_step(scene: Scene) -> Section:
         about=about,
         shapes=f"inputs {scene.size_text(inputs)}",
         grids=tuple(grids),
-        remarks=() if number else _learned_table_remarks(scene),
+        remarks=() if number else embedding_table_remarks(scene),
     )
-
-
-def _learned_table_remarks(scene: Scene) -> tuple[str, ...]:
-    """Return how many numbers the model's embedding table has; empty if its size is unknown."""
-    ids, width = scene.trace.vocabulary, scene.trace.embeddings.shape[1]
-    if not ids:
-        return ()
-    numbers = f"{ids:,} × {width} = {ids * width:,} numbers that were learned"
-    return (f"the table for all {ids:,} ids has {numbers}",)
 
 
 def unknown_origin_text(layer: Layer, names: Sequence[str]) -> str:

@@ -22,12 +22,11 @@ from attnviz.views.grids.section import (
 from attnviz.views.origin_words import (
     dimension_names,
     embedding_table_note,
-    parameter_count_suffix,
     parameters_origin_text,
 )
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import step_sums, trained
-from attnviz.views.steps.scene import Scene, parameter_count_text
+from attnviz.views.steps.scene import Scene, embedding_table_remarks, parameter_count_text
 from attnviz.views.trace import tokens_grid
 from attnviz.wording.sums import MAX_TERMS
 from attnviz.wording.words import and_list, bracketed_shape, counted
@@ -125,7 +124,7 @@ def _embeddings_step(scene: Scene) -> Section:
         tex=r"X = E + P" if has_positions else "",
         grids=tuple(grids),
         sums=step_sums.input_sums(scene) if has_positions else (),
-        remarks=_embedding_table_remarks(scene),
+        remarks=embedding_table_remarks(scene),
     )
 
 
@@ -148,17 +147,6 @@ def _kinds_from_other_tokens(scene: Scene) -> str:
     parts = scene.layer.given
     kinds = ["keys"] * (not {"keys", "scores"} & parts) + ["values"] * ("values" not in parts)
     return " and ".join(kinds).capitalize()
-
-
-def _embedding_table_remarks(scene: Scene) -> tuple[str, ...]:
-    """Return how many numbers a table of all ids has; empty if the vocabulary's size is unknown."""
-    ids, width = scene.trace.vocabulary, scene.trace.embeddings.shape[1]
-    if not ids:
-        return ()
-    numbers = f"{ids:,} × {width} = {ids * width:,} numbers {parameter_count_suffix(scene.trace)}"
-    if scene.trace.model is not None:
-        return (f"the table for all {ids:,} words has {numbers}",)
-    return (f"a table for all {ids:,} ids would have {numbers}",)
 
 
 def projections_step(scene: Scene) -> Iterator[Section]:
@@ -389,20 +377,16 @@ def rotary_step(scene: Scene) -> Iterator[Section]:
 
 
 def _rotation_description(scene: Scene) -> str:
+    """Return which numbers are rotated as a pair, adjacent ones or those half a vector apart, and
+    by how much.
+    """
+    pair = "adjacent numbers of a query or a key"
+    if scene.trace.positions == "rotary-halves":
+        half = scene.layer.head_dim // 2
+        pair = f"numbers i and i + {half} of a query or a key (the order of Hugging Face's models)"
     return (
-        f"{_rotated_pair_text(scene)} is rotated by an angle that grows with the position and is "
-        "0 at the first: positions then affect a score only through the distance of its two tokens."
-    )
-
-
-def _rotated_pair_text(scene: Scene) -> str:
-    """Return which numbers are rotated as a pair: adjacent ones, or those half a vector apart."""
-    if scene.trace.positions != "rotary-halves":
-        return "Each pair of adjacent numbers of a query or a key"
-    half = scene.layer.head_dim // 2
-    return (
-        f"Each pair of numbers i and i + {half} of a query or a key (the order of Hugging Face's "
-        "models)"
+        f"Each pair of {pair} is rotated by an angle that grows with the position and is 0 at the "
+        "first: positions then affect a score only through the distance of its two tokens."
     )
 
 
