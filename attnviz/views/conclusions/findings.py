@@ -162,6 +162,18 @@ class Finding(Generic[Facts]):
     holds: Callable[[Facts], bool]
     sentence: Callable[[Facts], str]
     title: Callable[[Facts], str] | None = None  # None: the sentence is short enough for a title
+    # what the share in a sentence on attention is compared with, as it says it, or why it is not
+    base: Callable[[Facts], str] | str = ""
+
+
+def finding_beside(
+    base: Callable[[Facts], str],
+    name: str,
+    holds: Callable[[Facts], bool],
+    sentence: Callable[[Facts, str], str],
+) -> Finding[Facts]:
+    """Return a finding that names a share: its sentence is given the base, in words."""
+    return Finding(name, holds, lambda facts: sentence(facts, base(facts)), base=base)
 
 
 def otherwise(_: object) -> bool:
@@ -169,10 +181,15 @@ def otherwise(_: object) -> bool:
     return True
 
 
+def choose_finding(table: Sequence[Finding[Facts]], facts: Facts) -> Finding[Facts]:
+    """Return the first finding of a table whose condition holds."""
+    return next(finding for finding in table if finding.holds(facts))
+
+
 def choose_sentence(table: Sequence[Finding[Facts]], facts: Facts) -> str:
-    return next(finding for finding in table if finding.holds(facts)).sentence(facts)
+    return choose_finding(table, facts).sentence(facts)
 
 
 def choose_title(table: Sequence[Finding[Facts]], facts: Facts) -> str:
-    finding = next(finding for finding in table if finding.holds(facts))
+    finding = choose_finding(table, facts)
     return (finding.title or finding.sentence)(facts).rstrip(".")

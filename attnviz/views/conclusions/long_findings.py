@@ -10,10 +10,11 @@ import torch
 
 from attnviz.analysis.long_comparison import LongAlternative, LongComparison, RowChanges
 from attnviz.analysis.measures import LargestChange, entropy, normalize_rows
-from attnviz.tokens.tokens import Tokens
 from attnviz.views.conclusions.conclusion import ROUNDING_FINDINGS, RoundingFacts
 from attnviz.views.conclusions.findings import choose_sentence
-from attnviz.views.heads.passages import counted_text, quoted_label
+from attnviz.views.grids.axes import ALL_MASKED_TEXT
+from attnviz.views.heads.passages import counted_text
+from attnviz.views.heads.sentences import attends_to, numbered_name
 from attnviz.views.measure_tables import alternative_name
 from attnviz.wording.numbers import (
     distinguishing_digits,
@@ -56,7 +57,7 @@ def long_row_conclusion(
     comparison: LongComparison, query: int, changes: Sequence[RowChanges | None]
 ) -> str:
     """Return a sentence without a full stop on how the attention of one token differs."""
-    token = f"{quoted_label(comparison.base.tokens, query)} (token {query + 1:,})"
+    token = numbered_name(comparison.base.tokens, query)
     if comparison.by in ROUNDING_ASPECTS:
         return _rounding_text(comparison, changes, f" of {token}")
     bits = [_row_bits(alternative, query) for alternative in comparison.alternatives]
@@ -115,7 +116,7 @@ def _finding(
             )
             if isnan(value)
         ]
-        return f"In {and_list(blind)}, {subject} attends to nothing: every key is masked"
+        return attends_to(f"In {and_list(blind)}, {subject}", ALL_MASKED_TEXT)
     most = max(way.moved for way in measured)
     first = next(way for way in measured if way.moved == most)
     if not any(way.has_change for way in ways):
@@ -155,10 +156,6 @@ def _rounding_text(
     return choose_sentence(ROUNDING_FINDINGS, facts).rstrip(".")
 
 
-def _named(tokens: Tokens, position: int) -> str:
-    return f"{quoted_label(tokens, position)} (token {position + 1:,})"
-
-
 def largest_change_texts(
     comparison: LongComparison, changes: Sequence[RowChanges | None], query: int | None
 ) -> list[str]:
@@ -166,7 +163,7 @@ def largest_change_texts(
     .97` for each alternative but the reference.
     """
     base, tokens = alternative_name(comparison, comparison.base), comparison.base.tokens
-    suffix = "" if query is None else f" of {_named(tokens, query)}"
+    suffix = "" if query is None else f" of {numbered_name(tokens, query)}"
     return [
         _change_text(
             comparison, row_changes, f"{base} to {alternative_name(comparison, each)}", suffix
@@ -183,8 +180,8 @@ def _change_text(
     change = row_changes.largest
     if change.before == change.after:
         return f"no weight{of_query} changes from {direction}"
-    key = _named(comparison.base.keys, change.key)
-    cell = key if of_query else f"{_named(comparison.base.tokens, change.query)} → {key}"
+    key = numbered_name(comparison.base.keys, change.key)
+    cell = key if of_query else f"{numbered_name(comparison.base.tokens, change.query)} → {key}"
     place = "" if change.head is None else f" in head {change.head}"
     if comparison.heads is None and len(row_changes.moved) == 1:
         place = " in the mean of heads"
