@@ -162,18 +162,28 @@ class Finding(Generic[Facts]):
     holds: Callable[[Facts], bool]
     sentence: Callable[[Facts], str]
     title: Callable[[Facts], str] | None = None  # None: the sentence is short enough for a title
-    # what the share in a sentence on attention is compared with, as it says it, or why it is not
-    base: Callable[[Facts], str] | str = ""
+    # the amount of attention that a sentence names, or why it stands beside no base rate
+    amount: Callable[[Facts], ComparedAmount] | str = ""
 
 
-def finding_beside(
-    base: Callable[[Facts], str],
+@dataclass(frozen=True)
+class ComparedAmount:
+    """An amount of attention in words, which is named beside its base rate: `40 %`, `3.0 times an
+    even spread`.
+    """
+
+    text: str
+    base: str
+
+
+def finding_on(
+    amount: Callable[[Facts], ComparedAmount],
     name: str,
     holds: Callable[[Facts], bool],
-    sentence: Callable[[Facts, str], str],
+    sentence: Callable[[Facts, ComparedAmount], str],
 ) -> Finding[Facts]:
-    """Return a finding that names a share: its sentence is given the base, in words."""
-    return Finding(name, holds, lambda facts: sentence(facts, base(facts)), base=base)
+    """Return a finding on an amount of attention, which its sentence is given with its base."""
+    return Finding(name, holds, lambda facts: sentence(facts, amount(facts)), amount=amount)
 
 
 def otherwise(_: object) -> bool:

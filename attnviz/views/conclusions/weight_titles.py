@@ -39,7 +39,7 @@ MAX_EQUAL_UNEVENNESS = 0.01  # of an even share, for weights that are called equ
 MAX_SLIGHT_UNEVENNESS = 0.15  # of an even share, for weights that are called almost equal
 MAJORITY_SHARE = 0.5  # of a token's attention
 MIN_ROWS_FOR_MOST = 3  # a title says "most tokens" only of at least so many
-PICTURE_BASE = "the picture below the title shows what all other tokens give and get"
+IN_PICTURE = "the picture below the title shows what all other tokens give and get"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +55,9 @@ class ShownHead:
     def opening(self) -> str:
         """The words `In L1H0, ` to begin a sentence; empty for a head without a name."""
         return f"In {self.name}, " if self.name else ""
+
+
+FoundLink = tuple[ShownHead, StrongestLink]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +120,7 @@ class ShownWeights:
         return any(head.rows.cells.has_hidden for head in self.heads)
 
     @cached_property
-    def link(self) -> tuple[ShownHead, StrongestLink] | None:
+    def link(self) -> FoundLink | None:
         """The head and link with the largest weight; None if another is hardly smaller.
 
         Only rows with more than one visible key count.
@@ -143,8 +146,9 @@ class ShownWeights:
         return prediction.main_position
 
     @cached_property
-    def majority_link(self) -> StrongestLink | None:
-        """The key with more than half of what the asked token gives in the only shown head.
+    def majority_link(self) -> FoundLink | None:
+        """The only shown head, and the link of the asked token to the key that gets more than half
+        of its attention.
 
         None without such a token or key, for several heads, and if the token sees one key only.
         """
@@ -154,7 +158,7 @@ class ShownWeights:
         weights = head.rows.weights_of(position)
         key, has_choice = int(weights.argmax()), len(head.rows.visible_keys(position)) > 1
         link = StrongestLink(position, key, float(weights[key]), 0.0)
-        return link if link.weight > MAJORITY_SHARE and has_choice else None
+        return (head, link) if link.weight > MAJORITY_SHARE and has_choice else None
 
     @cached_property
     def agreement(self) -> tuple[list[ShownHead], int] | None:
@@ -352,29 +356,25 @@ def _mistake_title(facts: ShownWeights) -> str:
     return f"✗ {mistake.about if all(starmap(has_symptom, pairs)) else mistake.cause}"
 
 
-def _strongest_link_title(facts: ShownWeights) -> str:
+def _link_names(facts: ShownWeights, found: FoundLink) -> tuple[str, str]:
+    """Return the query of a link as the subject of a title, and its key."""
+    head, link = found
+    query_name = token_name(facts.tokens, link.query)
+    return f"{head.opening}{query_name}", facts.key_text(head, link.query, link.key)
+
+
+def _link_title(facts: ShownWeights, found: FoundLink | None) -> str:
     """Return `In head 1, "this" gives "am" 74 % of its attention`."""
-    assert facts.link is not None
-    return _link_title(facts, *facts.link)
-
-
-def _majority_title(facts: ShownWeights) -> str:
-    assert facts.majority_link is not None
-    return _link_title(facts, facts.heads[0], facts.majority_link)
-
-
-def _link_title(facts: ShownWeights, head: ShownHead, link: StrongestLink) -> str:
-    who = f"{head.opening}{token_name(facts.tokens, link.query)}"
-    return gives(who, facts.key_text(head, link.query, link.key), percent_text(link.weight))
+    assert found is not None
+    return gives(*_link_names(facts, found), percent_text(found[1].weight))
 
 
 def _largest_weight_title(facts: ShownWeights) -> str:
     """Return the largest weight as a title, for weights whose rows do not sum to 1."""
     assert facts.link is not None
-    head, link = facts.link
-    who = f"{head.opening}{token_name(facts.tokens, link.query)}"
-    key = facts.key_text(head, link.query, link.key)
-    return f"{who} gives {key} the largest weight, {fixed_text(link.weight, 2)}"
+    query_name, key_name = _link_names(facts, facts.link)
+    weight = fixed_text(facts.link[1].weight, 2)
+    return f"{query_name} gives {key_name} the largest weight, {weight}"
 
 
 def _agreeing_layer_title(facts: ShownWeights) -> str:
@@ -470,13 +470,13 @@ AGREEING_LAYER_FINDING: Finding[ShownWeights] = Finding(
     "all heads of a layer",
     lambda facts: facts.agreement is not None,
     _agreeing_layer_title,
-    base=PICTURE_BASE,
+    amount=IN_PICTURE,
 )
 ASKED_TOKEN_FINDING: Finding[ShownWeights] = Finding(
     "what is asked",
     lambda facts: facts.is_self_attention and facts.majority_link is not None,
-    _majority_title,
-    base=PICTURE_BASE,
+    lambda facts: _link_title(facts, facts.majority_link),
+    amount=IN_PICTURE,
 )
 LARGEST_WEIGHT_FINDING: Finding[ShownWeights] = Finding(
     "no shares",
@@ -495,8 +495,8 @@ ALMOST_EVEN_FINDING: Finding[ShownWeights] = Finding(
 STRONGEST_LINK_FINDING: Finding[ShownWeights] = Finding(
     "the strongest link",
     lambda facts: facts.rows_sum_to_one and facts.link is not None,
-    _strongest_link_title,
-    base=PICTURE_BASE,
+    lambda facts: _link_title(facts, facts.link),
+    amount=IN_PICTURE,
 )
 PLAIN_FINDING: Finding[ShownWeights] = Finding("nothing stands out", otherwise, _plain_title)
 
@@ -536,7 +536,7 @@ ALL_HEADS_FINDINGS: tuple[Finding[ShownWeights], ...] = (
         lambda facts: gives(
             "Each token", ITSELF, f"{_percent_at_least(facts.least_self_weight)} or more"
         ),
-        base=PICTURE_BASE,
+        amount=IN_PICTURE,
     ),
     Finding(
         "mirrored",
@@ -548,7 +548,7 @@ ALL_HEADS_FINDINGS: tuple[Finding[ShownWeights], ...] = (
         "links alike",
         lambda facts: facts.rows_sum_to_one and len(facts.similar_links) > 1,
         _similar_links_title,
-        base=PICTURE_BASE,
+        amount=IN_PICTURE,
     ),
     Finding(
         "a column", lambda facts: facts.rows_sum_to_one and facts.column is not None, _column_title
@@ -583,11 +583,11 @@ QUERY_FINDINGS: tuple[Finding[ShownWeights], ...] = (
     Finding(
         "a key with most",
         lambda facts: facts.majority_link is not None,
-        _majority_title,
-        base=PICTURE_BASE,
+        lambda facts: _link_title(facts, facts.majority_link),
+        amount=IN_PICTURE,
     ),
     Finding(
-        "two top keys", lambda facts: facts.has_two_top_keys, _two_keys_title, base=PICTURE_BASE
+        "two top keys", lambda facts: facts.has_two_top_keys, _two_keys_title, amount=IN_PICTURE
     ),
     AGREEING_LAYER_FINDING,
     STRONGEST_LINK_FINDING,

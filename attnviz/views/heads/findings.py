@@ -10,12 +10,13 @@ from jaxtyping import Bool
 from attnviz.heads.head import EQUAL_TOLERANCE, Head
 from attnviz.tokens.text_part import span_text
 from attnviz.views.conclusions.findings import (
+    ComparedAmount,
     Finding,
     choose_sentence,
-    finding_beside,
+    finding_on,
     otherwise,
 )
-from attnviz.views.even_spread import FINDING_RATIO, breadth_words, even_words
+from attnviz.views.even_spread import FINDING_RATIO, breadth_words
 from attnviz.views.grids.axes import ALL_MASKED_TEXT
 from attnviz.views.heads.bars import MOST_READ
 from attnviz.views.heads.grid import even_entropy
@@ -24,6 +25,7 @@ from attnviz.views.heads.sentences import (
     ITSELF,
     attends_most,
     attends_to,
+    beside_even,
     numbered_name,
     receives,
 )
@@ -51,11 +53,6 @@ def key_text(head: Head, query: int, key: int) -> str:
     return ITSELF if is_itself else numbered_name(head.columns.tokens, key)
 
 
-def received_words(head: Head, place: int) -> str:
-    """Return how what a key receives compares with an even spread."""
-    return even_words(float(head.received_shares[place]), float(head.even_shares[place]))
-
-
 def whole_finding(head: Head) -> str:
     """Return a sentence on what stands out in a long text: a token that much attention goes to, how
     near it stays, or how widely it is spread.
@@ -73,11 +70,11 @@ def whole_findings(head: Head) -> tuple[str, ...]:
     if any(np.isclose(head.received[others[:1]], head.received[top], rtol=EQUAL_TOLERANCE)):
         return (finding,)
     most = numbered_name(head.columns.tokens, top)
-    return finding, f"read most: {most}, {received_words(head, top)}"
+    return finding, f"read most: {most}, {_top_key_amount(head).base}"
 
 
 def row_finding(head: Head) -> str:
-    """Return a sentence on the keys that the first query of a head attends to most."""
+    """Return a sentence on the keys that the only query of a head attends to most."""
     return choose_sentence(ROW_FINDINGS, head)
 
 
@@ -91,15 +88,17 @@ def part_finding(heads: Sequence[Head]) -> str:
     return f"{where}{choose_sentence(PART_FINDINGS, head)}"
 
 
-# What is compared with an even spread: the key that receives most, the largest weight, what is near
+# Amounts beside those of an even spread
 
 
 def _top_key(head: Head) -> int:
     return int(head.received_shares.argmax())
 
 
-def _top_key_base(head: Head) -> str:
-    return received_words(head, _top_key(head))
+def _top_key_amount(head: Head) -> ComparedAmount:
+    """Return what the key receives that receives most."""
+    top = _top_key(head)
+    return beside_even(float(head.received_shares[top]), float(head.even_shares[top]))
 
 
 def _exceeds_even(head: Head) -> bool:
@@ -118,14 +117,15 @@ def _top_row(head: Head) -> int:
     return int(np.where(_rows_with_choice(head), head.facts.largest, -1.0).argmax())
 
 
-def _top_row_base(head: Head) -> str:
+def _largest_amount(head: Head) -> ComparedAmount:
     row = _top_row(head)
-    return even_words(float(head.facts.largest[row]), head.even_weight(row))
+    return beside_even(float(head.facts.largest[row]), head.even_weight(row), digits=1)
 
 
-def _near_base(head: Head) -> str:
+def _near_amount(head: Head) -> ComparedAmount:
+    """Return how much attention stays within the distance within which half of it does."""
     distance, share = head.near_half()
-    return even_words(share, head.even_share_within(distance))
+    return beside_even(share, head.even_share_within(distance))
 
 
 # A whole long text
@@ -137,12 +137,12 @@ def _is_needle_or_sink(head: Head) -> bool:
     return bool(is_sink or head.received[top] >= NEEDLE_FACTOR * head.received.mean())
 
 
-def _needle_text(head: Head, base: str) -> str:
+def _needle_text(head: Head, amount: ComparedAmount) -> str:
     top = _top_key(head)
     label = quoted_label(head.columns.tokens, top)
     token = f"{label}, token {top + 1:,}," if top else f"the first token, {label},"
     whose = f"the attention of {counted_text(len(head.rows.tokens))}"
-    return receives(token, float(head.received_shares[top]), whose, base)
+    return receives(token, amount, whose)
 
 
 def _stays_near(head: Head) -> bool:
@@ -151,11 +151,11 @@ def _stays_near(head: Head) -> bool:
     return is_near and share >= FINDING_RATIO * head.even_share_within(distance)
 
 
-def _near_text(head: Head, base: str) -> str:
-    distance, share = head.near_half()
+def _near_text(head: Head, amount: ComparedAmount) -> str:
+    distance, _ = head.near_half()
     near = f"goes to tokens at most {distance:,} away" if distance else "stays on the token itself"
     tokens = counted_text(len(head.rows.tokens))
-    return f"{percent_text(share)} of the attention of {tokens} {near}, {base}"
+    return f"{amount.text} of the attention of {tokens} {near}, {amount.base}"
 
 
 def _breadth_text(head: Head) -> str:
@@ -177,13 +177,13 @@ WHOLE_FINDINGS: tuple[Finding[Head], ...] = (
             f"{quoted_label(head.columns.tokens, 0)} is the only token, and receives all attention"
         ),
     ),
-    finding_beside(
-        _top_key_base,
+    finding_on(
+        _top_key_amount,
         "a needle or sink",
         lambda head: _is_needle_or_sink(head) and _exceeds_even(head),
         _needle_text,
     ),
-    finding_beside(_near_base, "half stays near", _stays_near, _near_text),
+    finding_on(_near_amount, "half stays near", _stays_near, _near_text),
     Finding("how broad", otherwise, _breadth_text),
 )
 
@@ -197,22 +197,23 @@ def _none_text(head: Head) -> str:
     return attends_to(query_text(head, head.rows.span[0]), whom)
 
 
-def _most_text(head: Head, base: str) -> str:
+def _most_text(head: Head, amount: ComparedAmount) -> str:
     """Return which key the query attends to most, or how many that tie."""
     facts, query = head.facts, head.rows.span[0]
-    ties, share = int(facts.ties[0]), percent_text(float(facts.largest[0]), 1)
+    ties = int(facts.ties[0])
     keys = "" if head.has_all_keys else f" of {span_text(head.columns.span)}"
     if ties > 1:
         tied = f"{counted_text(ties)}{keys}, equally"
-        return f"{attends_most(query_text(head, query), tied)}: {share} each, {base}"
+        return f"{attends_most(query_text(head, query), tied)}: {amount.text} each, {amount.base}"
     name = key_text(head, query, head.columns.span[int(facts.largest_key[0])])
     limits = f",{keys}," if keys else ""
-    return f"{attends_most(query_text(head, query), name, among=limits)}: {share}, {base}"
+    most = attends_most(query_text(head, query), name, among=limits)
+    return f"{most}: {amount.text}, {amount.base}"
 
 
 ROW_FINDINGS: tuple[Finding[Head], ...] = (
     Finding("a row of nothing", lambda head: not head.facts.largest[0], _none_text),
-    finding_beside(_top_row_base, "most of a row", otherwise, _most_text),
+    finding_on(_largest_amount, "most of a row", otherwise, _most_text),
 )
 
 
@@ -232,14 +233,14 @@ def _is_main(head: Head) -> bool:
     return bool(is_main) and len(head.rows.span) > 1
 
 
-def _main_key_text(head: Head, base: str) -> str:
+def _main_key_text(head: Head, amount: ComparedAmount) -> str:
     top = _top_key(head)
     key = numbered_name(head.columns.tokens, head.columns.span[top])
     whose = f"the attention of {span_text(head.rows.span)}"
-    return receives(key, float(head.received_shares[top]), whose, base)
+    return receives(key, amount, whose)
 
 
-def _largest_weight_text(head: Head, base: str) -> str:
+def _largest_weight_text(head: Head, amount: ComparedAmount) -> str:
     """Return which weight of the part is the largest, where a query sees more than one key."""
     facts, rows, top = head.facts, _rows_with_choice(head), _top_row(head)
     largest = facts.largest[top]
@@ -249,21 +250,21 @@ def _largest_weight_text(head: Head, base: str) -> str:
     of = span_text(head.rows.span) + f" on {span_text(head.columns.span)}" * (not head.has_all_keys)
     query, key = head.rows.span[top], head.columns.span[int(facts.largest_key[top])]
     pair = f"{query_text(head, query)} to {key_text(head, query, key)}"
-    start = f"{choice}the largest weight of {of} is {percent_text(float(largest), 1)}"
+    start = f"{choice}the largest weight of {of} is {amount.text}"
     if ties > 1:
-        return f"{start}, for {ties:,} pairs of tokens, {pair} ({base}) among them"
-    return f"{start}: {pair}, {base}"
+        return f"{start}, for {ties:,} pairs of tokens, {pair} ({amount.base}) among them"
+    return f"{start}: {pair}, {amount.base}"
 
 
 PART_FINDINGS: tuple[Finding[Head], ...] = (
     Finding("a part of nothing", lambda head: not head.facts.visible.any(), _masked_part_text),
-    finding_beside(
-        _top_key_base,
+    finding_on(
+        _top_key_amount,
         "the main key of a part",
         lambda head: _is_main(head) and _exceeds_even(head),
         _main_key_text,
     ),
-    finding_beside(_top_row_base, "the largest weight", otherwise, _largest_weight_text),
+    finding_on(_largest_amount, "the largest weight", otherwise, _largest_weight_text),
 )
 
 

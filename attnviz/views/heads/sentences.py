@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.attention_facts import MaskShape
+from attnviz.views.conclusions.findings import ComparedAmount
+from attnviz.views.even_spread import even_words
 from attnviz.views.heads.passages import quoted_label
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import bidi_isolated, counted
@@ -80,10 +82,15 @@ def gives(who: str, whom: str, amount: str, *, verb: str = "gives", whose: str =
     return f"{who} {verb} {whom} {amount} of {whose} attention"
 
 
-def receives(whom: str, share: float, whose: str, base: str) -> str:
-    """Return how much of someone's attention a token receives, beside what it is compared with.
+def receives(whom: str, amount: ComparedAmount, whose: str) -> str:
+    """Return how much of someone's attention a token receives, beside its base rate.
 
-    >>> receives('"cat"', 0.4, "its attention", "as with an even spread").replace("\\u00a0", " ")
+    >>> receives('"cat"', ComparedAmount("40 %", "as with an even spread"), "its attention")
     '"cat" receives 40 % of its attention, as with an even spread'
     """
-    return f"{whom} receives {percent_text(share)} of {whose}, {base}"
+    return f"{whom} receives {amount.text} of {whose}, {amount.base}"
+
+
+def beside_even(share: float, even: float, digits: int = 0) -> ComparedAmount:
+    """Return a share of attention beside what it would be if the attention were even."""
+    return ComparedAmount(percent_text(share, digits), even_words(share, even))

@@ -23,9 +23,10 @@ from attnviz.analysis.inspection.token_query import (
 from attnviz.cells import FULL_SLICE
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.conclusions.findings import (
+    ComparedAmount,
     Finding,
     choose_sentence,
-    finding_beside,
+    finding_on,
     otherwise,
 )
 from attnviz.views.heads.sentences import ITSELF, attends_most, heads_text
@@ -64,15 +65,16 @@ def _link_token_names(link: TokenLink) -> tuple[str, str]:
     return side_label(rows, link.token_query.row), side_label(columns, link.column)
 
 
-def _top_links_text(link: TokenLink, base: str) -> str:
+def _top_links_amount(link: TokenLink) -> ComparedAmount:
+    best = link.top_links[0]
+    return ComparedAmount(_link_amount_text(link, best), _link_base_text(link, best))
+
+
+def _top_links_text(link: TokenLink, amount: ComparedAmount) -> str:
     """State the link's weight in one head, or in several heads that have the same weight."""
-    who, key_name = _link_token_names(link)
-    amount = _link_amount_text(link, link.top_links[0])
-    return f"In {_heads_phrase(link.top_links)}, {who} gives {key_name} {amount}; {base}"
-
-
-def _top_links_base(link: TokenLink) -> str:
-    return _link_base_text(link, link.top_links[0])
+    query_name, key_name = _link_token_names(link)
+    opening = f"In {_heads_phrase(link.top_links)}, {query_name} gives {key_name}"
+    return f"{opening} {amount.text}; {amount.base}"
 
 
 def _no_link_text(link: TokenLink) -> str:
@@ -89,7 +91,7 @@ LINK_FINDINGS: tuple[Finding[TokenLink], ...] = (
         lambda link: not link.is_preferred and len(link.ranked_links) > 1,
         _no_link_text,
     ),
-    finding_beside(_top_links_base, "the strongest of links", otherwise, _top_links_text),
+    finding_on(_top_links_amount, "the strongest of links", otherwise, _top_links_text),
 )
 
 
@@ -161,7 +163,7 @@ def link_ranking_sentences(link: TokenLink) -> Iterator[str]:
         yield f"{link_sentence(link)}: {_top_rank_text(link)}{shared_suffix}"
     else:
         yield link_sentence(link)
-        yield f"the nearest: {_top_links_text(link, _top_links_base(link))}"
+        yield f"the nearest: {_top_links_text(link, _top_links_amount(link))}"
     next_links = link.visible[len(link.top_links) : len(link.top_links) + 1]
     mean_text = map_amount_text(link.ranked_links[0].map, link.mean, link.options)
     next_texts = [_next_head_text(link, map_link) for map_link in next_links]
@@ -251,25 +253,31 @@ def _reading_text(query: TokenQuery) -> str:
 
 def _rollout_text(query: TokenQuery) -> str:
     key_name = _key_name(query, query.mean.top_column)
-    return f"In the rollout, {_reader(query)} draws most on {key_name} ({_peak_text(query)})"
+    opening = f"In the rollout, {_reader(query)} draws most on {key_name}"
+    return f"{opening} ({_peak_text(query)})"
 
 
 def _peak_text(query: TokenQuery) -> str:
     return map_amount_text(query.mean.map, query.mean.peak, query.options)
 
 
-def _top_key_text(query: TokenQuery, base: str) -> str:
+def _peak_amount(query: TokenQuery) -> ComparedAmount:
+    base = base_text(query, query.mean, query.mean.top_column)
+    return ComparedAmount(_peak_text(query), base)
+
+
+def _top_key_text(query: TokenQuery, amount: ComparedAmount) -> str:
     key_name = side_label(query.mean.map.columns, query.mean.top_column)
     most = attends_most(f"In {map_phrase(query.mean)}, {_reader(query)}", key_name)
-    return f"{most} ({'; '.join(filter(None, (_peak_text(query), base)))})"
+    return f"{most} ({'; '.join(filter(None, (amount.text, amount.base)))})"
 
 
 READING_FINDINGS: tuple[Finding[TokenQuery], ...] = (
-    finding_beside(
-        lambda query: _top_links_base(_lifted_link(query)),
+    finding_on(
+        lambda query: _top_links_amount(_lifted_link(query)),
         "a key beyond others",
         lambda query: query.ranks_by_lift and query.peaks[0].lift > SUM_ROUNDING,
-        lambda query, base: _top_links_text(_lifted_link(query), base),
+        lambda query, amount: _top_links_text(_lifted_link(query), amount),
     ),
     Finding("no key beyond others", lambda query: query.ranks_by_lift, _no_lift_text),
     Finding(
@@ -284,14 +292,9 @@ READING_FINDINGS: tuple[Finding[TokenQuery], ...] = (
         "the top key of a rollout",
         lambda query: query.options.merge == "rollout",
         _rollout_text,
-        base="a rollout is no attention of tokens to others, which theirs could be compared with",
+        amount="a rollout is no attention of tokens to others, which theirs could be compared with",
     ),
-    finding_beside(
-        lambda query: base_text(query, query.mean, query.mean.top_column),
-        "the top key of a map",
-        otherwise,
-        _top_key_text,
-    ),
+    finding_on(_peak_amount, "the top key of a map", otherwise, _top_key_text),
 )
 
 

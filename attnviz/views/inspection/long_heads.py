@@ -21,12 +21,12 @@ from attnviz.traces.archive import Contents
 from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.conclusions.findings import (
+    ComparedAmount,
     Finding,
     choose_sentence,
-    finding_beside,
+    finding_on,
     otherwise,
 )
-from attnviz.views.even_spread import even_words
 from attnviz.views.grids.axes import ALL_MASKED_TEXT, plain_axis
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.words_and_bars import RankedBars
@@ -41,7 +41,13 @@ from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import key_text, query_text, row_finding, whole_finding
 from attnviz.views.heads.grid import head_grid, measured_head
 from attnviz.views.heads.passages import quoted_label
-from attnviz.views.heads.sentences import attends_most, attends_to, heads_text, receives
+from attnviz.views.heads.sentences import (
+    attends_most,
+    attends_to,
+    beside_even,
+    heads_text,
+    receives,
+)
 from attnviz.views.inspection.head_kinds import head_flags, head_kinds_data, head_kinds_document
 from attnviz.views.long_text import long_text_data, map_groups
 from attnviz.views.view import Group, TableData
@@ -164,19 +170,17 @@ class RowOfHeads:
         del tops[-1]  # of heads in which several keys tie
         return tops.most_common(1)[0] if tops else (0, 0)
 
-    @property
-    def common_shares(self) -> tuple[float, float]:
-        """The mean weight of that key, and its mean if attention were even."""
-        key, _ = self.common_key
-        return float(self.weights[:, key].mean()), float(self.evens[:, key].mean())
+
+def _common_key_amount(row: RowOfHeads) -> ComparedAmount:
+    key, _ = row.common_key
+    return beside_even(float(row.weights[:, key].mean()), float(row.evens[:, key].mean()))
 
 
-def _common_key_text(row: RowOfHeads, base: str) -> str:
+def _common_key_text(row: RowOfHeads, amount: ComparedAmount) -> str:
     key, count = row.common_key
     who = f"in {heads_text(count, len(row.weights))} {query_text(row.head, row.query)}"
     most = attends_most(who, key_text(row.head, row.query, key))
-    share, _ = row.common_shares
-    return f"{most}, {receives('which', share, 'its attention on average', base)}"
+    return f"{most}, {receives('which', amount, 'its attention on average')}"
 
 
 ROW_OF_HEADS_FINDINGS: tuple[Finding[RowOfHeads], ...] = (
@@ -192,12 +196,7 @@ ROW_OF_HEADS_FINDINGS: tuple[Finding[RowOfHeads], ...] = (
             query_text(row.head, row.query), "several tokens equally in every head"
         ),
     ),
-    finding_beside(
-        lambda row: even_words(*row.common_shares),
-        "the key of most heads",
-        otherwise,
-        _common_key_text,
-    ),
+    finding_on(_common_key_amount, "the key of most heads", otherwise, _common_key_text),
 )
 
 
