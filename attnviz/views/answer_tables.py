@@ -22,7 +22,7 @@ from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale, colorless_scale, round_up
 from attnviz.views.grids.words_and_bars import RankedBars
-from attnviz.views.heads.sentences import token_name
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import heads_off_names, heads_off_suffix
 from attnviz.views.reading import token_axis
 from attnviz.wording.numbers import fixed_text, percent_text, share_text
@@ -331,13 +331,13 @@ def unasked_position_notes(
     """
     positions = prediction.asked_positions
     if query is not None:
-        name = token_name(tokens, query)
+        name = quoted_token(tokens, query)
         return () if query in positions else (f"{name} does not ask for an answer",)
     if not positions or len(positions) == len(tokens):
         return ()
     if len(positions) > MAX_NAMED_ASKING:
         return (f"only {len(positions)} of the {len(tokens)} positions ask for an answer",)
-    tokens_text = and_list([token_name(tokens, position) for position in positions])
+    tokens_text = and_list([quoted_token(tokens, position) for position in positions])
     return (f"only {tokens_text} ask{'s' * (len(positions) == 1)} for an answer",)
 
 
@@ -388,7 +388,7 @@ def _without_heads_text(trace: Trace) -> str:
 
 def _answer_position_text(prediction: Prediction, tokens: Tokens, position: int) -> str:
     """Return the position that a sentence is about: `After "the"`, `At "?"`."""
-    return f"{'After' if prediction.predicts == 'next' else 'At'} {token_name(tokens, position)}"
+    return f"{'After' if prediction.predicts == 'next' else 'At'} {quoted_token(tokens, position)}"
 
 
 def _likely_answers_text(prediction: Prediction, position: int) -> str:
@@ -495,6 +495,6 @@ def vector_shift_sentences(trace: Trace) -> tuple[str, ...]:
         return (f"{start} the last vector changes by {largest} of its length",)
     return (
         f"{start} the last vectors change by {mean} of their length on average, "
-        f"that of {token_name(trace.tokens, most_changed)} most ({largest}); "
+        f"that of {quoted_token(trace.tokens, most_changed)} most ({largest}); "
         f"their mean cosine with the original vectors is {share_text(float(cosines.mean()))}",
     )

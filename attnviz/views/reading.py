@@ -24,7 +24,7 @@ from attnviz.views.grids.axes import (
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid
 from attnviz.views.grids.scales import bar_scale
 from attnviz.views.grids.words_and_bars import Arcs, Sentence
-from attnviz.views.heads.sentences import token_name
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.view import READINGS_GROUP, Group
 from attnviz.wording.words import and_list
 
@@ -52,7 +52,7 @@ def _query_reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
     by_softmax = all(layer.attended.mixed_by == "softmax" for layer in layers)
     sum_note = ROW_SUM_NOTE if by_softmax and do_rows_sum_to_one(cells) else ""
     return Grid(
-        f"what {token_name(trace.tokens, query)} reads{memory_suffix}",
+        f"what {quoted_token(trace.tokens, query)} reads{memory_suffix}",
         titled_axis("head", names),
         token_axis("key (is read)", trace.keys_of(layers[0])),
         cells,

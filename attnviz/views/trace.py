@@ -48,7 +48,7 @@ from attnviz.views.headline import (
     parts_title,
     product_groups,
 )
-from attnviz.views.heads.sentences import token_name
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import blind_rows_note, closing_notes, random_numbers_caveat, row_sums_note
 from attnviz.views.origin_words import add_role_titles, vector_axis
 from attnviz.views.reading import (
@@ -405,7 +405,7 @@ def _uncut_parts_note(
         return ()
     note = f"every row of {and_list(uncut_parts)} is shown"
     if len(uncut_parts) < len(shown_parts):
-        note += f"; of the rest, only the row of {token_name(trace.tokens, query)}"
+        note += f"; of the rest, only the row of {quoted_token(trace.tokens, query)}"
     return (note,)
 
 

@@ -30,7 +30,7 @@ from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, pool_grid
 from attnviz.views.grids.section import Section
 from attnviz.views.head_vectors import score_name
-from attnviz.views.heads.sentences import token_name
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.settings_line import settings_by_importance
 from attnviz.views.steps.walk import Walk, steps
 from attnviz.views.trace_data import explore_trace
@@ -504,7 +504,7 @@ def _changed_answers_text(
         if float(prediction.probabilities[position, answer]) >= MIN_NAMED_PROBABILITY
     ]
     answers = [_changed_answer(prediction, before, position, each) for each in (best, *likely)]
-    opening = f"{'After' if follows else 'At'} {token_name(tokens, position)}"
+    opening = f"{'After' if follows else 'At'} {quoted_token(tokens, position)}"
     return f"{opening} the model {'expects' if follows else 'answers'}: {', '.join(answers)}"
 
 

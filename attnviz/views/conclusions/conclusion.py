@@ -27,8 +27,6 @@ from attnviz.views.measure_tables import alternative_name, compared_tokens
 from attnviz.wording.numbers import share_text, significant_text, tiny_text
 from attnviz.wording.words import and_list, as_sentence
 
-ALL_MASKED_FINDING = "There is nothing to compare: every key is masked for {}"
-
 
 def conclusion(
     comparison: Comparison, sweep: Sweep | None = None, repeats: Repeats | None = None
@@ -45,7 +43,7 @@ def conclusion(
     if any(alternative.mistake for alternative in comparison.alternatives):
         return mistakes_sentence(comparison, finite_repeats)
     if _all_masked(comparison):
-        return as_sentence(ALL_MASKED_FINDING.format(reader_text(comparison)))
+        return f"There is nothing to compare: every key is masked for {reader_text(comparison)}."
     if comparison.by in ("dtype", "device"):
         return rounding_sentence(comparison)
     if comparison.by == "scale":
@@ -140,24 +138,42 @@ ROUNDING_FINDINGS: tuple[Finding[RoundingFacts], ...] = (
 
 @dataclass(frozen=True, eq=False)
 class ChangeFacts:
-    """The largest change of a weight from the reference to a compared alternative, and the words
-    that name both, the weight, and the query if the comparison is about one.
-    """
+    """The largest change of a weight from the reference to one compared alternative, `way`."""
 
+    comparison: Comparison
+    way: Alternative
     change: LargestChange
-    direction: str  # `from unscaled to scaled`
-    cell: str  # `learning → this in head 1`
-    query_suffix: str  # ` of "it" (3)`; empty if all queries are compared
-    mean_suffix: str = ""  # ` in the mean of heads` if the numbers of heads differ
+
+    @property
+    def from_to_text(self) -> str:
+        """The phrase `from unscaled to scaled`: the reference and the alternative."""
+        base = _way_name(self.comparison, self.comparison.base)
+        return f"from {base} to {_way_name(self.comparison, self.way)}"
+
+    @property
+    def query_suffix(self) -> str:
+        """The suffix ` of "it" (3)` if the comparison is about one query; else empty."""
+        return "" if self.comparison.query is None else f" of {reader_text(self.comparison)}"
+
+    @property
+    def mean_suffix(self) -> str:
+        """The suffix ` in the mean of heads` if the numbers of heads differ; else empty."""
+        same_head_count = len(self.way.weights) == len(self.comparison.base.weights)
+        return "" if same_head_count else " in the mean of heads"
+
+    @property
+    def cell_text(self) -> str:
+        """The query and key of the changed weight, and its head: `learning → this in head 1`."""
+        tokens = compared_tokens(self.comparison, self.way)
+        keys = tokens if self.way.keys is self.way.tokens else self.way.keys
+        head_suffix = "" if self.change.head is None else f" in head {self.change.head}"
+        cell = f"{_token_label(tokens, self.change.query)} → {_token_label(keys, self.change.key)}"
+        return f"{cell}{self.mean_suffix or head_suffix}"
 
     @property
     def weight_texts(self) -> tuple[str, str]:
         """The weight before and after the change, as written: `.31` and `.97`."""
         return share_text(self.change.before), share_text(self.change.after)
-
-    @property
-    def opening(self) -> str:
-        return f"largest change{self.query_suffix} {self.direction}: {self.cell}"
 
 
 def largest_change_sentences(comparison: Comparison) -> list[str]:
@@ -168,25 +184,10 @@ def largest_change_sentences(comparison: Comparison) -> list[str]:
     """
     changed_ways = zip(comparison.alternatives, comparison.changes, strict=True)
     return [
-        choose_sentence(CHANGE_FINDINGS, _change_facts(comparison, way, change))
+        choose_sentence(CHANGE_FINDINGS, ChangeFacts(comparison, way, change))
         for way, change in changed_ways
         if change is not None
     ]
-
-
-def _change_facts(comparison: Comparison, way: Alternative, change: LargestChange) -> ChangeFacts:
-    base, tokens = comparison.base, compared_tokens(comparison, way)
-    keys = tokens if way.keys is way.tokens else way.keys
-    cell = f"{_token_label(tokens, change.query)} → {_token_label(keys, change.key)}"
-    mean_suffix = "" if len(way.weights) == len(base.weights) else " in the mean of heads"
-    head_suffix = "" if change.head is None else f" in head {change.head}"
-    return ChangeFacts(
-        change,
-        f"from {_way_name(comparison, base)} to {_way_name(comparison, way)}",
-        f"{cell}{mean_suffix or head_suffix}",
-        "" if comparison.query is None else f" of {reader_text(comparison)}",
-        mean_suffix,
-    )
 
 
 def _way_name(comparison: Comparison, alternative: Alternative) -> str:
@@ -200,20 +201,32 @@ def _token_label(tokens: Tokens, position: int) -> str:
     return f"{position + 1} {label}" if tokens.labels.count(label) > 1 else label
 
 
+def _largest_change_text(facts: ChangeFacts) -> str:
+    """Return the sentence up to the cell: `largest change from a to b: it → cat in head 1`."""
+    return f"largest change{facts.query_suffix} {facts.from_to_text}: {facts.cell_text}"
+
+
 CHANGE_FINDINGS: tuple[Finding[ChangeFacts], ...] = (
     Finding(
         "no change",
         lambda facts: facts.change.before == facts.change.after,
-        lambda facts: f"no weight{facts.query_suffix} changes {facts.direction}{facts.mean_suffix}",
+        lambda facts: (
+            f"no weight{facts.query_suffix} changes {facts.from_to_text}{facts.mean_suffix}"
+        ),
     ),
     Finding(
         "too small to be read",
         lambda facts: facts.weight_texts[0] == facts.weight_texts[1],
         lambda facts: (
-            f"{facts.opening}: by {significant_text(facts.change.after - facts.change.before, 2)}"
+            f"{_largest_change_text(facts)}: by "
+            f"{significant_text(facts.change.after - facts.change.before, 2)}"
         ),
     ),
     Finding(
-        "a change", otherwise, lambda facts: f"{facts.opening}: {' → '.join(facts.weight_texts)}"
+        "a change",
+        otherwise,
+        lambda facts: (
+            f"{_largest_change_text(facts)}: {facts.weight_texts[0]} → {facts.weight_texts[1]}"
+        ),
     ),
 )

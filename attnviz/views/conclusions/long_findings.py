@@ -10,27 +10,23 @@ import torch
 
 from attnviz.analysis.long_comparison import LongAlternative, LongComparison, RowChanges
 from attnviz.analysis.measures import LargestChange, entropy, normalize_rows
-from attnviz.views.conclusions.conclusion import (
-    ALL_MASKED_FINDING,
-    CHANGE_FINDINGS,
-    ROUNDING_FINDINGS,
-    ChangeFacts,
-    RoundingFacts,
-)
+from attnviz.tokens.tokens import Tokens
+from attnviz.views.conclusions.conclusion import ROUNDING_FINDINGS, RoundingFacts
 from attnviz.views.conclusions.findings import choose_sentence
-from attnviz.views.grids.axes import ALL_MASKED_TEXT
-from attnviz.views.heads.passages import counted_text
-from attnviz.views.heads.sentences import attends_to, numbered_name
+from attnviz.views.heads.passages import counted_text, quoted_label
 from attnviz.views.measure_tables import alternative_name
 from attnviz.wording.numbers import (
     distinguishing_digits,
     fixed_text,
     percent_text,
+    share_text,
+    significant_text,
 )
 from attnviz.wording.words import and_list
 
 NO_CHANGE = 1e-6  # changes up to this are rounding,
 ROUNDING_ASPECTS = ("dtype", "device")  # which these comparisons are about
+ALL_MASKED_FINDING = "There is nothing to compare: every key is masked for {}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +56,7 @@ def long_row_conclusion(
     comparison: LongComparison, query: int, changes: Sequence[RowChanges | None]
 ) -> str:
     """Return a sentence without a full stop on how the attention of one token differs."""
-    token = numbered_name(comparison.base.tokens, query)
+    token = f"{quoted_label(comparison.base.tokens, query)} (token {query + 1:,})"
     if comparison.by in ROUNDING_ASPECTS:
         return _rounding_text(comparison, changes, f" of {token}")
     bits = [_row_bits(alternative, query) for alternative in comparison.alternatives]
@@ -119,7 +115,7 @@ def _finding(
             )
             if isnan(value)
         ]
-        return attends_to(f"In {and_list(blind)}, {subject}", ALL_MASKED_TEXT)
+        return f"In {and_list(blind)}, {subject} attends to nothing: every key is masked"
     most = max(way.moved for way in measured)
     first = next(way for way in measured if way.moved == most)
     if not any(way.has_change for way in ways):
@@ -159,34 +155,41 @@ def _rounding_text(
     return choose_sentence(ROUNDING_FINDINGS, facts).rstrip(".")
 
 
+def _named(tokens: Tokens, position: int) -> str:
+    return f"{quoted_label(tokens, position)} (token {position + 1:,})"
+
+
 def largest_change_texts(
     comparison: LongComparison, changes: Sequence[RowChanges | None], query: int | None
 ) -> list[str]:
     """Return `largest change from unscaled to scaled: "it" (token 2,001) → "the" (token 3): .31 →
     .97` for each alternative but the reference.
     """
-    base = alternative_name(comparison, comparison.base)
-    suffix = "" if query is None else f" of {numbered_name(comparison.base.tokens, query)}"
+    base, tokens = alternative_name(comparison, comparison.base), comparison.base.tokens
+    suffix = "" if query is None else f" of {_named(tokens, query)}"
     return [
-        choose_sentence(
-            CHANGE_FINDINGS,
-            ChangeFacts(
-                row_changes.largest,
-                f"from {base} to {alternative_name(comparison, each)}",
-                _cell_text(comparison, row_changes, query),
-                suffix,
-            ),
+        _change_text(
+            comparison, row_changes, f"{base} to {alternative_name(comparison, each)}", suffix
         )
         for each, row_changes in zip(comparison.alternatives, changes, strict=True)
         if row_changes is not None
     ]
 
 
-def _cell_text(comparison: LongComparison, row_changes: RowChanges, query: int | None) -> str:
-    """Return where a weight changes most: `"it" (token 2,001) → "the" (token 3) in head 1`."""
-    base, change = comparison.base, row_changes.largest
-    key = numbered_name(base.keys, change.key)
-    cell = f"{numbered_name(base.tokens, change.query)} → {key}" if query is None else key
+def _change_text(
+    comparison: LongComparison, row_changes: RowChanges, direction: str, of_query: str
+) -> str:
+    """Return the sentence on one alternative; `direction`: `unscaled to scaled`."""
+    change = row_changes.largest
+    if change.before == change.after:
+        return f"no weight{of_query} changes from {direction}"
+    key = _named(comparison.base.keys, change.key)
+    cell = key if of_query else f"{_named(comparison.base.tokens, change.query)} → {key}"
+    place = "" if change.head is None else f" in head {change.head}"
     if comparison.heads is None and len(row_changes.moved) == 1:
-        return f"{cell} in the mean of heads"
-    return cell if change.head is None else f"{cell} in head {change.head}"
+        place = " in the mean of heads"
+    old, new = share_text(change.before), share_text(change.after)
+    size = f"{old} → {new}"
+    if old == new:
+        size = f"by {significant_text(change.after - change.before, 2)}"
+    return f"largest change{of_query} from {direction}: {cell}{place}: {size}"

@@ -28,7 +28,7 @@ from attnviz.views.heads.sentences import (
     attends_to,
     gives,
     heads_text,
-    token_name,
+    quoted_token,
     visible_keys_text,
 )
 from attnviz.views.reading import attention_head_name
@@ -280,7 +280,7 @@ class ShownWeights:
         if self.query is None:
             return "Each token"
         head_text = self.heads[0].opening if len(self.heads) == 1 else ""
-        return f"{head_text}{token_name(self.tokens, self.query)}"
+        return f"{head_text}{quoted_token(self.tokens, self.query)}"
 
     @property
     def all_visible_text(self) -> str:
@@ -290,7 +290,7 @@ class ShownWeights:
 
     def key_text(self, head: ShownHead, query: int, key: int) -> str:
         is_itself = head.keys is self.tokens and query == key
-        return ITSELF if is_itself else token_name(head.keys, key)
+        return ITSELF if is_itself else quoted_token(head.keys, key)
 
 
 def weights_title(trace: Trace, query: int | None = None) -> str:
@@ -359,7 +359,7 @@ def _mistake_title(facts: ShownWeights) -> str:
 def _link_names(facts: ShownWeights, found: FoundLink) -> tuple[str, str]:
     """Return the query of a link as the subject of a title, and its key."""
     head, link = found
-    query_name = token_name(facts.tokens, link.query)
+    query_name = quoted_token(facts.tokens, link.query)
     return f"{head.opening}{query_name}", facts.key_text(head, link.query, link.key)
 
 
@@ -386,7 +386,7 @@ def _agreeing_layer_title(facts: ShownWeights) -> str:
     share = _common_share_text([float(head.rows.weights_of(position)[key]) for head in heads])
     layer_text = f" of layer {heads[0].layer.layer}" if len(facts.trace.layers) > 1 else ""
     whom = facts.key_text(heads[0], position, key)
-    text = gives(token_name(facts.tokens, position), whom, share)
+    text = gives(quoted_token(facts.tokens, position), whom, share)
     return f"{text} in {heads_text(len(heads), len(heads))}{layer_text}"
 
 
@@ -395,15 +395,15 @@ def _column_title(facts: ShownWeights) -> str:
     assert facts.column is not None
     key, count = facts.column
     readers = f"{'All' if count == len(facts.tokens) else 'Most'} tokens"
-    return attends_most(readers, token_name(facts.heads[0].keys, key), verb="attend")
+    return attends_most(readers, quoted_token(facts.heads[0].keys, key), verb="attend")
 
 
 def _similar_links_title(facts: ShownWeights) -> str:
     """Return `"am" and "this" each give "am" 99 % of their attention`."""
     head, links = facts.heads[0], facts.similar_links
-    names, key = and_list([token_name(facts.tokens, query) for query, _ in links]), links[0][1]
+    names, key = and_list([quoted_token(facts.tokens, query) for query, _ in links]), links[0][1]
     share = _common_share_text([float(head.rows.weights_of(query)[key]) for query, _ in links])
-    return gives(names, token_name(head.keys, key), share, verb="each give", whose="their")
+    return gives(names, quoted_token(head.keys, key), share, verb="each give", whose="their")
 
 
 def _common_share_text(weights: Sequence[float]) -> str:
@@ -422,7 +422,7 @@ def _plain_title(facts: ShownWeights) -> str:
     if len(facts.heads) > 1:
         where = f" in {counted(len(facts.heads), 'head')}"
     if facts.query is not None or len(facts.tokens) == 1:
-        return f"What {token_name(facts.tokens, facts.query or 0)} attends to{where}"
+        return f"What {quoted_token(facts.tokens, facts.query or 0)} attends to{where}"
     return f"Attention between {counted(len(facts.tokens), 'token')}{where}"
 
 
@@ -458,7 +458,7 @@ ONE_TOKEN_FINDING: Finding[ShownWeights] = Finding(
         and not facts.rows_are_blind
     ),
     lambda facts: attends_to(
-        token_name(facts.tokens, 0), "itself: there is no other token", "only"
+        quoted_token(facts.tokens, 0), "itself: there is no other token", "only"
     ),
 )
 EVEN_FINDING: Finding[ShownWeights] = Finding(

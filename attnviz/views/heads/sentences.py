@@ -8,18 +8,17 @@ from attnviz.views.conclusions.findings import ComparedAmount
 from attnviz.views.even_spread import even_words
 from attnviz.views.heads.passages import quoted_label
 from attnviz.wording.numbers import percent_text
-from attnviz.wording.words import bidi_isolated, counted
+from attnviz.wording.words import counted
 
 ITSELF = "itself"
 
 
-def token_name(tokens: Tokens, position: int) -> str:
-    """Return a token of a short text in quotes, with its position (from 1) where its label occurs
-    twice: `"it" (3)`; a special token has no quotes.
+def quoted_token(tokens: Tokens, position: int) -> str:
+    """Return a token of a short text, with its position (from 1) where its label occurs twice:
+    `"it" (3)`.
     """
-    label = tokens.labels[position]
-    name = bidi_isolated(label) if position in tokens.special else quoted_label(tokens, position)
-    return name if tokens.labels.count(label) == 1 else f"{name} ({position + 1})"
+    name, labels = quoted_label(tokens, position), tokens.labels
+    return name if labels.count(labels[position]) == 1 else f"{name} ({position + 1})"
 
 
 def numbered_name(tokens: Tokens, position: int) -> str:

@@ -201,16 +201,12 @@ def head_kind_text(inspection: Inspection, head: int) -> str:
     score, target = patterns.score(head, kind), read_target_text(inspection, head, kind)
     opening, score_text = _weigh_opening(looking), percent_text(score)
     if kind is BROAD_PATTERN:
-        return f"{opening}{name} {_broadly_text(score)}"
+        return f"{opening}{name} attends broadly (entropy {score_text} of the largest possible)"
     if not kind.one_key or not patterns.is_most_attended(head, kind):
         return f"{opening}{name} attends to {target} ({score_text} on average)"
     statement = f"most {unit_name(looking)}s attend to {target}"
     subject = f"{opening}{statement} in {name}" if opening else f"{name}: {statement}"
     return f"{subject} ({score_text} on average)"
-
-
-def _broadly_text(entropy: float) -> str:
-    return f"attends broadly (entropy {percent_text(entropy)} of the largest possible)"
 
 
 def head_kind_title(inspection: Inspection, head: int) -> str:
@@ -238,7 +234,7 @@ def _strongest_head_phrase(
     patterns, verb = inspection.patterns, "attends " * with_verb
     name, score = patterns.names[head], percent_text(patterns.score(head, kind))
     if kind is BROAD_PATTERN:
-        return f"{name} {_broadly_text(patterns.score(head, kind))}"
+        return f"{name} attends broadly (entropy {score} of the largest possible)"
     return f"{name} {verb}to {read_target_text(inspection, head, kind)} ({score})"
 
 

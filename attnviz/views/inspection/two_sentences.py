@@ -26,7 +26,7 @@ from attnviz.traces.trace import Trace, join_provenances
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.scales import Scale, centred_scale
-from attnviz.views.heads.sentences import ITSELF, gives, token_name
+from attnviz.views.heads.sentences import ITSELF, gives, quoted_token
 from attnviz.views.inspection.explored import (
     change_by_others,
     difference_cells,
@@ -384,14 +384,14 @@ def _link_token_pairs(
         (rows.others, columns.others, rows.second[change.row], columns.second[change.column]),
     ):
         is_same = rows is columns and query == key
-        yield token_name(tokens, query), ITSELF if is_same else token_name(keys, key)
+        yield quoted_token(tokens, query), ITSELF if is_same else quoted_token(keys, key)
 
 
 def _search_scope_sentence(sentences: TraceComparison) -> str:
     """State among which heads and tokens this is the largest change."""
     count, query, rows = len(sentences.heads), sentences.query, sentences.rows
     heads_text = f"in {count} heads" if count > 1 else "in this head"
-    query_text = "" if query is None else f" for {token_name(rows.tokens, rows.first[query])}"
+    query_text = "" if query is None else f" for {quoted_token(rows.tokens, rows.first[query])}"
     if sentences.is_one_sentence:
         return _divergence_sentence(sentences, query_text)
     scope_text = f"this is the largest change{query_text} {heads_text}"
@@ -409,7 +409,7 @@ def _others_sentences(sentences: TraceComparison) -> Iterator[str]:
         change_by_others(sentences, sentences.heads[0]),
     )
     if not np.isnan(change):
-        key = token_name(sentences.columns.tokens, link.key)
+        key = quoted_token(sentences.columns.tokens, link.key)
         yield f"other tokens change what they give {key} by {percent_text(change)} on average"
 
 
@@ -455,8 +455,8 @@ def _replacement_sentences(sentences: TraceComparison) -> Iterator[str]:
     rows = sentences.rows
     pairs = [
         (
-            token_name(rows.tokens, rows.first[index]),
-            token_name(rows.others, rows.second[index]),
+            quoted_token(rows.tokens, rows.first[index]),
+            quoted_token(rows.others, rows.second[index]),
         )
         for index in rows.replaced
     ]

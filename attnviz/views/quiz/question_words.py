@@ -18,13 +18,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import bar_scale, centred_scale, weight_scale
 from attnviz.views.grids.section import Section
 from attnviz.views.head_vectors import divisor_texts
-from attnviz.views.heads.sentences import (
-    ITSELF,
-    attends_to,
-    gives,
-    token_name,
-    visible_keys_text,
-)
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.origin_words import vector_axis
 from attnviz.views.reading import has_single_attention, token_axis
 from attnviz.views.steps import step_sums
@@ -127,12 +121,12 @@ def _context(row: AttentionRow) -> str:
 
 
 def _query(row: AttentionRow) -> str:
-    return token_name(row.trace.tokens, row.query)
+    return quoted_token(row.trace.tokens, row.query)
 
 
 def _key(row: AttentionRow, key: int) -> str:
     is_same = row.keys is row.trace.tokens and key == row.query
-    return ITSELF if is_same else token_name(row.keys, key)
+    return "itself" if is_same else quoted_token(row.keys, key)
 
 
 def _place(row: AttentionRow) -> str:
@@ -257,8 +251,8 @@ def _token_reason(question: Question) -> str:
     order = np.argsort(-row.weights, kind="stable")
     first, second = int(order[0]), int(order[1])
     numbers = (
-        f"{gives(_query(row), _key(row, first), percent_text(float(row.weights[first])))}"
-        f"{_place(row)}; the next most goes to {_key(row, second)}: "
+        f"{_query(row)} gives {_key(row, first)} {percent_text(float(row.weights[first]))} of its "
+        f"attention{_place(row)}; the next most goes to {_key(row, second)}: "
         f"{percent_text(float(row.weights[second]))}."
     )
     digits = (
@@ -385,8 +379,17 @@ def _both_rows(question: Question) -> tuple[Grid, ...]:
 
 def _mask_sentence(question: Question) -> str:
     """Return what the mask lets a token attend to; empty for masks of no known shape."""
-    keys = visible_keys_text(find_mask_shape(_row(question).layer.visible))
-    return f"{attends_to('Each token', keys, 'only')}." if keys else ""
+    shape = find_mask_shape(_row(question).layer.visible)
+    if not shape.is_exact or shape.chunk is not None:
+        return ""
+    if shape.window is None:
+        return "Each token attends only to itself and earlier tokens." if shape.causal else ""
+    if shape.window == 1:
+        return "Each token attends only to itself."
+    before = counted(shape.window - 1, "token")
+    nearest = "the token before it" if shape.window == 2 else f"the {before} before it"
+    sides = nearest if shape.causal else f"at most {before} away on each side"
+    return f"Each token attends only to itself and {sides}."
 
 
 def _visible_tokens(row: AttentionRow) -> str:
@@ -401,7 +404,7 @@ def _mask_reason(question: Question) -> str:
     row, hidden = _row(question), question.keys[question.answer]
     return (
         f"The mask lets {_query(row)} attend to {_visible_tokens(row)}. "
-        f"{token_name(row.keys, hidden)} is hidden: its weight is 0."
+        f"{quoted_token(row.keys, hidden)} is hidden: its weight is 0."
     )
 
 
@@ -445,8 +448,8 @@ def _head_reason(question: Question) -> str:
         )
     first, second = (percent_text(float(each.weights[row.best])) for each in (row, beside))
     return (
-        f"{_role_sentence(row)} Here {gives(_query(row), _key(row, row.best), first)} in "
-        f"{names[0]}, and {second} in {names[1]}."
+        f"{_role_sentence(row)} Here {_query(row)} gives {_key(row, row.best)} {first} of its "
+        f"attention in {names[0]}, and {second} in {names[1]}."
     ).strip()
 
 

@@ -23,7 +23,7 @@ from attnviz.views.grids.section import (
     Stages,
     with_sign_between,
 )
-from attnviz.views.heads.sentences import token_name
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import heads_off_vectors_note
 from attnviz.views.origin_words import sight_sentences
 from attnviz.views.reading import token_axis
@@ -70,7 +70,7 @@ def mask_step(scene: Scene) -> Iterator[Section]:
 def _unmasked_row_sentences(scene: Scene) -> Iterator[str]:
     """Yield that the mask hides nothing from the followed query, where it hides keys of others."""
     if scene.has_masked_keys and not scene.hides_shown_keys:
-        query = token_name(scene.trace.tokens, scene.followed_query)
+        query = quoted_token(scene.trace.tokens, scene.followed_query)
         heads = [f"head {head}" for head in scene.shown_heads]
         place = f" in {and_list(heads)}" if scene.layer.visible.ndim == 3 else ""
         yield f"The mask hides nothing from {query}{place}."
@@ -146,7 +146,7 @@ def _named_token_sentences(
     for row in all_rows[:MAX_NAMED_TOKENS]:
         heads = [f"head {head}" for head, head_rows in rows_by_head.items() if row in head_rows]
         statement = predicate.format(f" in {and_list(heads)}" if names_heads else "")
-        sentences.append(f"{token_name(scene.trace.tokens, row)} {statement}")
+        sentences.append(f"{quoted_token(scene.trace.tokens, row)} {statement}")
     if unnamed_count := len(all_rows) - len(sentences):
         sentences.append(f"The same holds for {counted(unnamed_count, 'more token')}.")
     return tuple(sentences)
@@ -235,7 +235,7 @@ def _dropout_description(scene: Scene) -> str:
 def weighted_values_step(scene: Scene) -> Iterator[Section]:
     """Yield the step with each value times its weight, for the followed query or the last token."""
     tokens, is_followed = scene.trace.tokens, scene.options.query is not None
-    quoted = token_name(tokens, scene.followed_query)
+    quoted = quoted_token(tokens, scene.followed_query)
     follow_hint = "" if is_followed or len(tokens) == 1 else " (--query follows another token)"
     keys, weighted = token_axis("key", scene.keys), scene.weighted_values
     values_size = scene.size_text(scene.layer.values)
@@ -439,5 +439,5 @@ def softmax_finding(scene: Scene, columns: ColumnChart | None) -> str:
     if is_tied or len(columns.names) == 1 or top_key == len(scene.keys):
         return ""
     share = percent_text(weights.values[top_key] or 0.0)
-    name = token_name(scene.keys, top_key)
+    name = quoted_token(scene.keys, top_key)
     return f"Softmax: {name} scores highest and gets {share} of the attention"

@@ -22,7 +22,7 @@ from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale, colorless_scale, weight_scale
 from attnviz.views.grids.section import Section, with_one_scale
-from attnviz.views.heads.passages import counted_text, passage
+from attnviz.views.heads.passages import counted_text, passage, quoted_label
 from attnviz.views.steps import score_steps, step_sums
 from attnviz.views.steps.scene import DIGITS_RANGE, Scene
 from attnviz.views.view import HEAD_COLUMNS, TableData, TableLines, WordColumns, head_cells
@@ -295,14 +295,12 @@ def row_finding(scene: LongScene) -> str:
     """Return what the query attends to most, in the first shown head."""
     head = scene.written_heads[0]
     weights = scene.weights_row(head)
-    top = int(weights.argmax())
+    top, name = int(weights.argmax()), quoted_label(scene.trace.tokens, scene.position)
     where = f" in head {head}" if scene.layer.heads > 1 else ""
     share, even = float(weights[top]), 1 / max(1, scene.visible_count)
-    name, key = (
-        numbered_name(scene.trace.tokens, scene.position),
-        numbered_name(scene.keys, top),
-    )
-    return f"{gives(name, key, percent_text(share, 1))}{where}, {even_words(share, even)}"
+    key = f"{quoted_label(scene.keys, top)} (token {top + 1:,})"
+    gives = f"{name} (token {scene.position + 1:,}) gives {key} {percent_text(share, 1)}"
+    return f"{gives} of its attention{where}, {even_words(share, even)}"
 
 
 def _weighted_values_step(scene: LongScene) -> Section:

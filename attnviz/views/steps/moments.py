@@ -15,7 +15,7 @@ from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.attention_facts import has_product_scores
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import CellSource, Section
-from attnviz.views.heads.sentences import token_name
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import step_sums
 from attnviz.views.steps.scene import Scene
@@ -130,7 +130,7 @@ def _output_moments(section: Section, scene: Scene) -> Iterator[Section]:
         scene.matrix_grid("w_out", layer.projections.w_out),
         scene.grid("output", layer.context, axis, followed=True),
     )
-    token = token_name(scene.trace.tokens, scene.followed_query)
+    token = quoted_token(scene.trace.tokens, scene.followed_query)
     about = f"{vector} times the output matrix, for {token}"
     yield _moment_section(section, about, grids, step_sums.context_sums(scene, layer)[-1])
 

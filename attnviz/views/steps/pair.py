@@ -16,7 +16,7 @@ from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale
 from attnviz.views.grids.section import Arrow, Plane, Section, cosine_between, vector_length
-from attnviz.views.heads.sentences import token_name
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.origin_words import vector_axis
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import NumberStyle
@@ -98,10 +98,10 @@ def angle_step(scene: Scene) -> Iterator[Section]:
 
 def _pair_title(scene: Scene, key: int) -> str:
     """Return `score of query "this" and key "am": 2.16`; several heads have no number."""
-    query = token_name(scene.trace.tokens, scene.followed_query)
+    query = quoted_token(scene.trace.tokens, scene.followed_query)
     scores = scene.layer.attended.scores[scene.written_heads, scene.followed_query, key].tolist()
     score_text = f": {scene.style.for_values(*scores)(scores[0])}" if len(scores) == 1 else ""
-    return f"score of query {query} and key {token_name(scene.keys, key)}{score_text}"
+    return f"score of query {query} and key {quoted_token(scene.keys, key)}{score_text}"
 
 
 def _pair_vectors(scene: Scene, head: int, key: int) -> tuple[Vector, Vector]:

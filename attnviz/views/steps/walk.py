@@ -30,7 +30,7 @@ from attnviz.views.grids.axes import named_dimensions
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale
 from attnviz.views.grids.section import Section, with_one_scale
-from attnviz.views.heads.sentences import token_name
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import random_numbers_caveat
 from attnviz.views.origin_words import dimension_names, written_head_role
 from attnviz.views.reading import token_axis
@@ -313,7 +313,7 @@ def view(walk: Walk) -> View:
 
 def _walk_title(walk: Walk) -> str:
     """Return `How "it" gets its context vector, step by step`."""
-    token_text = token_name(walk.trace.tokens, _followed_position(walk))
+    token_text = quoted_token(walk.trace.tokens, _followed_position(walk))
     return f"How {token_text} gets its context vector, step by step"
 
 
