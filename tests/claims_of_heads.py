@@ -110,6 +110,18 @@ def even_matches(text: str, share: float, even: float) -> bool:
     return abs(ratio - share / even) <= (0.051 if ratio < 9.95 else 0.51)
 
 
+def share_matches(text: str, share: float) -> bool:
+    """Whether a share is written so, with one digit after the point."""
+    return percent_matches(text if "." in text else f"{text}.0", share)
+
+
+def are_ties(count: str, weights: Matrix) -> bool:
+    """Whether so many weights are the largest; of those that are alike up to rounding, some may be
+    larger."""
+    ties = int(np.isclose(weights, weights.max(), rtol=1e-4).sum())
+    return 1 < int(count.replace(",", "")) <= ties
+
+
 def span_matches(span: range, first: str, last: str | None) -> bool:
     return (span[0], span[-1]) == (number_of(first), number_of(last or first))
 
@@ -208,7 +220,7 @@ def one_key_gets_most(evidence: Evidence, match: re.Match[str]) -> bool:
         and key in evidence.keys
         and (match[4] is None or span_matches(evidence.keys, match[4], match[5]))
         and bool(np.isclose(row[key], row[evidence.keys].max()))
-        and percent_matches(match[9] + ".0" * ("." not in match[9]), float(row[key]))
+        and share_matches(match[9], float(row[key]))
         and even_matches(match[10], float(row[key]), float(even[key]))
     )
 
@@ -224,8 +236,8 @@ def several_keys_get_most(evidence: Evidence, match: re.Match[str]) -> bool:
     share = float(row.max())
     return (
         evidence.position(match[2], match[3]) == query
-        and int(match[4].replace(",", "")) == np.isclose(row, share, rtol=2e-6, atol=0).sum() > 1
-        and percent_matches(match[7] + ".0" * ("." not in match[7]), share)
+        and are_ties(match[4], row)
+        and share_matches(match[7], share)
         and even_matches(match[8], share, 1 / int(evidence.visible[0, query].sum()))
     )
 
@@ -242,7 +254,7 @@ def most_heads_attend_to_it(evidence: Evidence, match: re.Match[str]) -> bool:
     count = int(match[3] or match[2] or 2)
     share = float(rows[:, key].mean())
     return (
-        int((rows.argmax(1) == key).sum()) == count
+        int((rows.argmax(1) == key).sum()) >= count
         and int(match[4] or match[2] or 2) == len(rows)
         and percent_matches(match[11], share)
         and even_matches(match[12], share, float(even[:, key].mean()))
@@ -301,12 +313,11 @@ def no_weight_is_larger(evidence: Evidence, match: re.Match[str]) -> bool:
     part, counts = evidence.part(evidence.weights)[0], evidence.visible[0, evidence.queries].sum(1)
     rows = counts > 1 if (counts > 1).any() else counts > 0
     weight, largest = float(evidence.weights[0, query, key]), float(part[rows].max())
-    pairs = int(np.isclose(part[rows], largest, rtol=2e-6, atol=0).sum())
     return (
         bool(np.isclose(weight, largest))
-        and (match[1] is not None) == bool(part.max() > largest * (1 + 1e-6))
-        and percent_matches(match[6] + ".0" * ("." not in match[6]), weight)
-        and (match[7] is None or int(match[7].replace(",", "")) == pairs)
+        and (part.max() >= largest if match[1] else part.max() <= largest * (1 + 1e-5))
+        and share_matches(match[6], weight)
+        and (match[7] is None or are_ties(match[7], part[rows]))
         and even_matches(match[14] or match[15], weight, float(evidence.even[0, query, key]))
     )
 
@@ -324,9 +335,11 @@ def short_position(evidence: Evidence, name: str, number: str | None) -> int:
 
 
 def head_matrix(evidence: Evidence, name: str) -> Matrix:
-    """The weights of a head by its name, or their mean over heads."""
-    mean: Matrix = evidence.weights.mean(0)
-    return mean if "mean" in name else evidence.weights[evidence.names.index(name)]
+    """The weights of a head by its name, of the first of several, or the mean of all."""
+    if name.endswith(" heads"):
+        mean: Matrix = evidence.weights.mean(0)
+        return mean
+    return evidence.weights[evidence.names.index(re.split(", | and ", name)[0])]
 
 
 def base_matches(evidence: Evidence, weights: Matrix, query: int, key: int, base: str) -> bool:
@@ -339,17 +352,19 @@ def base_matches(evidence: Evidence, weights: Matrix, query: int, key: int, base
 @claims(
     "a key beyond others",
     "the strongest of links",
-    pattern=rf"In ([\w ]+), {WHO} gives {WHO} {SHARE} of its attention; (.+)",
+    pattern=rf"In ([\w ,]+), {WHO} gives {WHO} {SHARE} of its attention; (.+)",
 )
 def others_give_less(evidence: Evidence, match: re.Match[str]) -> bool:
-    weights = head_matrix(evidence, match[1])
     query, key = (short_position(evidence, match[at], match[at + 1]) for at in (2, 4))
-    weight = float(weights[query, key])
-    return (
-        [query] == [*evidence.queries]
-        and percent_matches(match[6], weight)
+    is_counted = match[1].endswith(" heads") and "mean" not in match[1]
+    heads = evidence.weights if is_counted else [head_matrix(evidence, match[1])]
+    claims_hold = [
+        percent_matches(match[6], float(weights[query, key]))
         and base_matches(evidence, weights, query, key, match[7])
-    )
+        for weights in heads
+    ]
+    count = int(match[1].split()[0]) if is_counted else 1
+    return [query] == [*evidence.queries] and sum(claims_hold) >= count
 
 
 @claims(

@@ -85,6 +85,8 @@ def percent_matches(share: str, weight: float) -> bool:
     """Whether a weight rounds to the given percentage."""
     if share.startswith("over"):
         return 0.999 < weight < 1
+    if share.startswith("under"):
+        return 0 < weight < 0.001
     half = 0.51 if "." not in share else 0.051
     return abs(100 * weight - float(share)) <= half and (float(share) < 100 or weight > 1 - 1e-5)
 

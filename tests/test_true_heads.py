@@ -47,6 +47,7 @@ SETTINGS = some.fixed_dictionaries(
     },
     optional={"window": some.integers(1, 12)},
 )
+TEMPERATURES = some.sampled_from([0.02, 0.3, 1.0])
 
 
 def names_of(tables: Sequence[Table]) -> list[str]:
@@ -62,14 +63,13 @@ def test_every_finding_on_a_head_has_a_claim_by_its_name() -> None:
         assert len({*names_of([table])}) == len(table)
 
 
-@pytest.mark.parametrize("temperature", [0.02, 0.3, 1.0])
-@given(count=some.integers(1, 40), settings=SETTINGS, data=some.data())
+@given(count=some.integers(1, 40), settings=SETTINGS, temperature=TEMPERATURES, data=some.data())
 def test_what_stands_out_in_a_text_a_part_or_a_row_is_true(
     count: int, settings: dict[str, Any], temperature: float, data: some.DataObject
 ) -> None:
     text = " ".join(f"w{number % 9}" for number in range(count))
     heat = {} if settings["variant"] == "average" else {"temperature": temperature}
-    options = {"tokenizer": "spaces", **settings, **heat}
+    options: dict[str, Any] = {"tokenizer": "spaces", **settings, **heat}
     streamed, layer = trace(text, stream=True, **options), trace(text, **options).layers[0]
     bounds = [sorted(data.draw(some.tuples(*[some.integers(0, count - 1)] * 2))) for _ in range(2)]
     queries, keys = (range(first, last + 1) for first, last in bounds)
@@ -110,12 +110,7 @@ def test_what_most_heads_attend_to_is_true(
 
 
 @pytest.mark.parametrize("choices", [{}, {"merge": "rollout"}, {"layer": 1, "head": 2}])
-@given(
-    count=some.integers(2, 9),
-    settings=SETTINGS,
-    temperature=some.sampled_from([0.1, 1.0]),
-    data=some.data(),
-)
+@given(count=some.integers(2, 9), settings=SETTINGS, temperature=TEMPERATURES, data=some.data())
 def test_what_a_token_attends_to_and_what_a_link_gets_is_true(
     count: int,
     settings: dict[str, Any],
@@ -124,8 +119,8 @@ def test_what_a_token_attends_to_and_what_a_link_gets_is_true(
     data: some.DataObject,
 ) -> None:
     heat = {} if settings["variant"] == "average" else {"temperature": temperature}
-    text = " ".join("abcdefghi"[:count])
-    result = trace(text, tokenizer="spaces", heads=3, layers=2, dim=12, **settings, **heat)
+    options: dict[str, Any] = {"heads": 3, "layers": 2, "dim": 12, **settings, **heat}
+    result = trace(" ".join("abcdefghi"[:count]), tokenizer="spaces", **options)
     query, key = data.draw(some.tuples(*[some.integers(0, count - 1)] * 2))
     inspection = inspect_trace(result, **choices)
 

@@ -298,8 +298,7 @@ def weights_title(trace: Trace, query: int | None = None) -> str:
 
     Heads that are switched off do not count; if all are, the title states that.
     """
-    table, facts = shown_weights(trace, query)
-    return choose_sentence(table, facts)
+    return choose_sentence(*shown_weights(trace, query))
 
 
 def shown_weights(
