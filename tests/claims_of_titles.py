@@ -1,4 +1,4 @@
-"""What the titles of pictures of weights claim, held against the weights: each pattern a claim."""
+"""What the titles of pictures of weights claim, held against the weights, finding by finding."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from torch import Tensor
 from attnviz import Trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.traces.trace import Layer
+from attnviz.views.conclusions.findings import choose_finding
+from attnviz.views.conclusions.weight_titles import shown_weights
+from attnviz.views.view import printable_value
 
 Claim = Callable[[Trace, int | None, "re.Match[str]"], bool]
 NamedHead = tuple[str, Layer, Tensor]  # "L0H1", where it is, and its weights
-CLAIMS: list[tuple[re.Pattern[str], Claim]] = []
+CLAIMS: dict[str, list[tuple[re.Pattern[str], Claim]]] = {}  # by the name of the finding
+OTHER_PARTS = "other parts than weights"
 WHO = r'"([^"]+)"(?: \((\d+)\))?'
 HEAD = r"(?:In ([\w ]+), )?"
 KEY = rf"(?:itself|{WHO})"
@@ -23,17 +27,27 @@ SHARE = r"((?:over |under )?[\d.]+)\xa0%"
 GAP = 0.0045  # by which the only strongest link must exceed all others, but for rounding
 
 
-def claims(pattern: str) -> Callable[[Claim], Claim]:
+def claims(*findings: str, pattern: str) -> Callable[[Claim], Claim]:
+    """Register a check of what findings claim, by their names, where `pattern` matches."""
+
     def register(claim: Claim) -> Claim:
-        CLAIMS.append((re.compile(f"^{pattern}$"), claim))
+        for name in findings:
+            CLAIMS.setdefault(name, []).append((re.compile(f"^{pattern}$"), claim))
         return claim
 
     return register
 
 
 def false_title_claims(title: str, trace: Trace, query: int | None) -> list[str]:
-    """The claims of a title that are false; or that no pattern matches it."""
-    matches = [(claim, match) for pattern, claim in CLAIMS if (match := pattern.match(title))]
+    """The claims of a title that are false; or that it has none, or names a share without saying
+    what it is compared with, or why with nothing."""
+    table, facts = shown_weights(trace, query)
+    finding = choose_finding(table, facts)
+    is_finding = title == printable_value(finding.sentence(facts))
+    name = finding.name if is_finding else OTHER_PARTS
+    if is_finding and "%" in title and not finding.amount:
+        return [f"{name} has a share without a base rate: {title}"]
+    matches = [(claim, match) for pattern, claim in CLAIMS[name] if (match := pattern.match(title))]
     if not matches:
         return [f"nobody knows what this title claims: {title}"]
     return [
@@ -71,6 +85,8 @@ def percent_matches(share: str, weight: float) -> bool:
     """Whether a weight rounds to the given percentage."""
     if share.startswith("over"):
         return 0.999 < weight < 1
+    if share.startswith("under"):
+        return 0 < weight < 0.001
     half = 0.51 if "." not in share else 0.051
     return abs(100 * weight - float(share)) <= half and (float(share) < 100 or weight > 1 - 1e-5)
 
@@ -105,7 +121,12 @@ def rows_sum_to_one(trace: Trace, query: int | None = None) -> bool:
     return bool((torch.cat(sums) - 1).abs().max() < 6e-3)
 
 
-@claims(rf"{HEAD}{WHO} gives {KEY} {SHARE} of its attention")
+@claims(
+    "the strongest link",
+    "what is asked",
+    "a key with most",
+    pattern=rf"{HEAD}{WHO} gives {KEY} {SHARE} of its attention",
+)
 def link_is_strongest(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     (_, _, weights), row, key = find_link(trace, match)
     weight, all_weights = float(weights[row, key]), sorted_weights(trace, query)
@@ -121,7 +142,7 @@ def link_is_strongest(trace: Trace, query: int | None, match: re.Match[str]) -> 
     )
 
 
-@claims(rf"{HEAD}{WHO} gives {KEY} the largest weight, ([\d.]+)")
+@claims("no shares", pattern=rf"{HEAD}{WHO} gives {KEY} the largest weight, ([\d.]+)")
 def weight_is_largest(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     (_, _, weights), row, key = find_link(trace, match)
     weight, all_weights = float(weights[row, key]), sorted_weights(trace, query)
@@ -130,8 +151,11 @@ def weight_is_largest(trace: Trace, query: int | None, match: re.Match[str]) -> 
     )
 
 
-@claims(rf"{WHO} gives {KEY} {SHARE}( or more)? of its attention in (both|all (\d+)) heads"
-        r"(?: of layer (\d+))?")  # fmt: skip
+@claims(
+    "all heads of a layer",
+    pattern=rf"{WHO} gives {KEY} {SHARE}( or more)? of its attention in (both|all (\d+)) heads"
+    r"(?: of layer (\d+))?",
+)
 def link_holds_in_all_heads(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     layer = trace.layers[int(match[9] or 0)]
     row = token_position(trace.tokens.labels, match[1], match[2])
@@ -152,7 +176,12 @@ def link_holds_in_all_heads(trace: Trace, query: int | None, match: re.Match[str
     )
 
 
-@claims(r"Each token attends (only|equally|almost equally) to (.+)")
+@claims(
+    "equal shares",
+    "almost even",
+    "a mask",
+    pattern=r"Each token attends (only|equally|almost equally) to (.+)",
+)
 def each_token_attends_so(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return query is None and all(
         _weights_follow(match[1], match[2], mixing, readable_keys(layer, name))
@@ -185,7 +214,13 @@ def _weights_follow(how: str, whom: str, weights: Tensor, visible: Tensor) -> bo
     )
 
 
-@claims(rf"{HEAD}{WHO} attends (only|equally|almost equally) to (.+)")
+@claims(
+    "equal shares",
+    "almost even",
+    "one token",
+    "one key",
+    pattern=rf"{HEAD}{WHO} attends (only|equally|almost equally) to (.+)",
+)
 def one_token_attends_so(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     row = token_position(trace.tokens.labels, match[2], match[3])
     for name, layer, mixing in active_heads(trace):
@@ -212,7 +247,10 @@ def _only_key(trace: Trace, layer: Layer, row: int, whom: str) -> int:
     return token_position(trace.keys_of(layer).labels, name_match[1], name_match[2])
 
 
-@claims(rf"{HEAD}{WHO} attends mostly to {KEY} \({SHARE}\) and {KEY} \({SHARE}\)")
+@claims(
+    "two top keys",
+    pattern=rf"{HEAD}{WHO} attends mostly to {KEY} \({SHARE}\) and {KEY} \({SHARE}\)",
+)
 def two_keys_get_most(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     row = token_position(trace.tokens.labels, match[2], match[3])
     (_, layer, mixing) = next(each for each in active_heads(trace) if match[1] in (None, each[0]))
@@ -234,22 +272,22 @@ def two_keys_get_most(trace: Trace, query: int | None, match: re.Match[str]) -> 
     )
 
 
-@claims(rf"{HEAD}{WHO} attends to nothing: every key is masked")
+@claims("the token sees none", pattern=rf"{HEAD}{WHO} attends to nothing: every key is masked")
 def query_reads_nothing(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return not any(bool(mixing[query].any()) for _, _, mixing in active_heads(trace))
 
 
-@claims(r"No token attends to any: everything is hidden")
+@claims("no token sees any", pattern=r"No token attends to any: everything is hidden")
 def no_query_reads(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return not any(bool(mixing.any()) for _, _, mixing in active_heads(trace))
 
 
-@claims(r"No token attends to a later one")
+@claims("nothing ahead", pattern=r"No token attends to a later one")
 def no_later_token_is_read(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return not any(bool(mixing.triu(1).any()) for _, _, mixing in active_heads(trace))
 
 
-@claims(r"The nearer a token, the more attention it gets")
+@claims("by distance alone", pattern=r"The nearer a token, the more attention it gets")
 def weight_falls_with_distance(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     def falls(row: Tensor, visible: Tensor, at: int) -> bool:
         weights_by_distance = sorted(
@@ -264,7 +302,7 @@ def weight_falls_with_distance(trace: Trace, query: int | None, match: re.Match[
     )
 
 
-@claims(rf"Each token gives itself {SHARE} or more of its attention")
+@claims("mostly itself", pattern=rf"Each token gives itself {SHARE} or more of its attention")
 def each_token_reads_itself(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     least_share = float(match[1].removeprefix("over ")) / 100
     return rows_sum_to_one(trace) and all(
@@ -273,14 +311,14 @@ def each_token_reads_itself(trace: Trace, query: int | None, match: re.Match[str
     )
 
 
-@claims(r"Each token attends mostly to the one at the mirrored place")
+@claims("mirrored", pattern=r"Each token attends mostly to the one at the mirrored place")
 def mirrored_position_gets_most(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return rows_sum_to_one(trace) and all(
         bool((mixing.flip(-1).diagonal() > 0.5).all()) for *_, mixing in active_heads(trace)
     )
 
 
-@claims(rf"(.+) each give {WHO} {SHARE}( or more)? of their attention")
+@claims("links alike", pattern=rf"(.+) each give {WHO} {SHARE}( or more)? of their attention")
 def queries_share_a_key(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     [(_, layer, mixing)] = active_heads(trace)
     key = token_position(trace.keys_of(layer).labels, match[2], match[3])
@@ -294,7 +332,7 @@ def queries_share_a_key(trace: Trace, query: int | None, match: re.Match[str]) -
     return mine == all_weights[: len(mine)] and shares_are_right and rows_sum_to_one(trace)
 
 
-@claims(rf"(All|Most) tokens attend most to {WHO}")
+@claims("a column", pattern=rf"(All|Most) tokens attend most to {WHO}")
 def key_is_read_most(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     [(name, layer, mixing)] = active_heads(trace)
     key = token_position(trace.keys_of(layer).labels, match[2], match[3])
@@ -304,7 +342,7 @@ def key_is_read_most(trace: Trace, query: int | None, match: re.Match[str]) -> b
     return most and (match[1] == "Most" or bool(first.all()))
 
 
-@claims(r"✗ (.+)")
+@claims("a mistake", pattern=r"✗ (.+)")
 def mistake_matches(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     """Checks the words only: the effect is a claim of the softmax step."""
     mistake = MISTAKES[trace.layers[0].mistake]
@@ -312,7 +350,9 @@ def mistake_matches(trace: Trace, query: int | None, match: re.Match[str]) -> bo
 
 
 @claims(
-    rf"(?:Attention between (\d+) tokens?|What {WHO} attends to)(?: in (?:(\d+) heads|([\w ]+)))?"
+    "nothing stands out",
+    pattern=rf"(?:Attention between (\d+) tokens?|What {WHO} attends to)"
+    r"(?: in (?:(\d+) heads|([\w ]+)))?",
 )
 def counts_match(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     names = [name for name, *_ in active_heads(trace)]
@@ -321,17 +361,17 @@ def counts_match(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return token_count_is_right and is_named_head and len(names) == int(match[4] or 1)
 
 
-@claims(r"(?:Embeddings|Queries|Keys|Values|Scores|Tokens).* of (\d+) tokens?")
+@claims(OTHER_PARTS, pattern=r"(?:Embeddings|Queries|Keys|Values|Scores|Tokens).* of (\d+) tokens?")
 def token_count_matches(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return int(match[1]) == len(trace.tokens)
 
 
-@claims(r"Every head is switched off")
+@claims("all heads are off", pattern=r"Every head is switched off")
 def all_heads_are_off(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return not list(active_heads(trace))
 
 
-@claims(r"Q · Kᵀ = scores(?: and W · V = context.*)?")
+@claims(OTHER_PARTS, pattern=r"Q · Kᵀ = scores(?: and W · V = context.*)?")
 def products_equal_scores(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return all(
         each.queries is not None
@@ -344,7 +384,10 @@ def products_equal_scores(trace: Trace, query: int | None, match: re.Match[str])
     )  # fmt: skip
 
 
-@claims(r"(?:Q · Kᵀ = scores and )?W · V = context( of each head, before W_o mixes them)?")
+@claims(
+    OTHER_PARTS,
+    pattern=r"(?:Q · Kᵀ = scores and )?W · V = context( of each head, before W_o mixes them)?",
+)
 def products_equal_contexts(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     has_output_matrix = any(
         getattr(each.projections, "w_out", None) is not None for each in trace.attention_layers

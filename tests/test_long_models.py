@@ -220,7 +220,7 @@ def test_a_query_in_all_heads_names_the_key_that_most_heads_attend_to() -> None:
     ratio = weights[..., 0].mean() * weights.shape[-1]  # there is no mask
 
     assert inspection.view().headline == (
-        f'In {first} of 72 heads "it" (token 11) attends most to "[CLS]" (token 1), which receives '
+        f'In {first} of 72 heads "it" (token 11) attends most to [CLS] (token 1), which receives '
         f"{share} of its attention on average, {ratio:.1f} times an even spread"
     )
 

@@ -22,8 +22,9 @@ from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale, colorless_scale, round_up
 from attnviz.views.grids.words_and_bars import RankedBars
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import heads_off_names, heads_off_suffix
-from attnviz.views.reading import quoted_token, token_axis
+from attnviz.views.reading import token_axis
 from attnviz.wording.numbers import fixed_text, percent_text, share_text
 from attnviz.wording.words import and_list, bidi_isolated, or_list
 

@@ -24,8 +24,9 @@ from attnviz.views.grids.axes import (
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid
 from attnviz.views.grids.scales import bar_scale
 from attnviz.views.grids.words_and_bars import Arcs, Sentence
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.view import READINGS_GROUP, Group
-from attnviz.wording.words import and_list, bidi_isolated
+from attnviz.wording.words import and_list
 
 
 def query_readings(trace: Trace, query: int) -> list[Grid]:
@@ -84,15 +85,6 @@ def attention_head_name(trace: Trace, layer: Layer, head: int) -> str:
 
 def has_single_attention(trace: Trace) -> bool:
     return len(trace.attention_layers) == 1
-
-
-def quoted_token(tokens: Tokens, position: int) -> str:
-    """Return a token in quotes, with its position (from 1) where its label occurs twice: `"it"
-    (3)`.
-    """
-    label = tokens.labels[position]
-    number = f" ({position + 1})" if tokens.labels.count(label) > 1 else ""
-    return f'"{bidi_isolated(label)}"{number}'
 
 
 def token_axis(title: str, tokens: Tokens, border: int | None = None) -> Axis:

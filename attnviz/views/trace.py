@@ -48,6 +48,7 @@ from attnviz.views.headline import (
     parts_title,
     product_groups,
 )
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import blind_rows_note, closing_notes, random_numbers_caveat, row_sums_note
 from attnviz.views.origin_words import add_role_titles, vector_axis
 from attnviz.views.reading import (
@@ -56,7 +57,6 @@ from attnviz.views.reading import (
     generation_start,
     has_single_attention,
     query_readings,
-    quoted_token,
     sentence_groups,
     token_axis,
     untitled_readings,

@@ -30,7 +30,7 @@ from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, pool_grid
 from attnviz.views.grids.section import Section
 from attnviz.views.head_vectors import score_name
-from attnviz.views.reading import quoted_token
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.settings_line import settings_by_importance
 from attnviz.views.steps.walk import Walk, steps
 from attnviz.views.trace_data import explore_trace

@@ -162,6 +162,28 @@ class Finding(Generic[Facts]):
     holds: Callable[[Facts], bool]
     sentence: Callable[[Facts], str]
     title: Callable[[Facts], str] | None = None  # None: the sentence is short enough for a title
+    # the amount of attention that a sentence names, or why it stands beside no base rate
+    amount: Callable[[Facts], ComparedAmount] | str = ""
+
+
+@dataclass(frozen=True)
+class ComparedAmount:
+    """An amount of attention in words, which is named beside its base rate: `40 %`, `3.0 times an
+    even spread`.
+    """
+
+    text: str
+    base: str
+
+
+def finding_on(
+    amount: Callable[[Facts], ComparedAmount],
+    name: str,
+    holds: Callable[[Facts], bool],
+    sentence: Callable[[Facts, ComparedAmount], str],
+) -> Finding[Facts]:
+    """Return a finding on an amount of attention, which its sentence is given with its base."""
+    return Finding(name, holds, lambda facts: sentence(facts, amount(facts)), amount=amount)
 
 
 def otherwise(_: object) -> bool:
@@ -169,10 +191,15 @@ def otherwise(_: object) -> bool:
     return True
 
 
+def choose_finding(table: Sequence[Finding[Facts]], facts: Facts) -> Finding[Facts]:
+    """Return the first finding of a table whose condition holds."""
+    return next(finding for finding in table if finding.holds(facts))
+
+
 def choose_sentence(table: Sequence[Finding[Facts]], facts: Facts) -> str:
-    return next(finding for finding in table if finding.holds(facts)).sentence(facts)
+    return choose_finding(table, facts).sentence(facts)
 
 
 def choose_title(table: Sequence[Finding[Facts]], facts: Facts) -> str:
-    finding = next(finding for finding in table if finding.holds(facts))
+    finding = choose_finding(table, facts)
     return (finding.title or finding.sentence)(facts).rstrip(".")

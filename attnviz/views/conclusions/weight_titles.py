@@ -6,7 +6,7 @@ findings: the first whose condition holds is the title.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product, starmap
@@ -15,13 +15,23 @@ from math import floor
 import numpy as np
 
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import CellValues, Patch, StoredCells
+from attnviz.cells import StoredCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.attention_facts import MaskShape, find_mask_shape, has_symptom
 from attnviz.views.conclusions.findings import Finding, choose_sentence, otherwise
 from attnviz.views.conclusions.row_facts import MIN_CLEAR_LEAD, RowFacts, StrongestLink
-from attnviz.views.reading import attention_head_name, quoted_token
+from attnviz.views.grids.axes import ALL_MASKED_TEXT
+from attnviz.views.heads.sentences import (
+    ITSELF,
+    attends_most,
+    attends_to,
+    gives,
+    heads_text,
+    quoted_token,
+    visible_keys_text,
+)
+from attnviz.views.reading import attention_head_name
 from attnviz.wording.numbers import fixed_text, percent_text
 from attnviz.wording.words import and_list, counted
 
@@ -29,6 +39,7 @@ MAX_EQUAL_UNEVENNESS = 0.01  # of an even share, for weights that are called equ
 MAX_SLIGHT_UNEVENNESS = 0.15  # of an even share, for weights that are called almost equal
 MAJORITY_SHARE = 0.5  # of a token's attention
 MIN_ROWS_FOR_MOST = 3  # a title says "most tokens" only of at least so many
+IN_PICTURE = "the picture below the title shows what all other tokens give and get"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +55,9 @@ class ShownHead:
     def opening(self) -> str:
         """The words `In L1H0, ` to begin a sentence; empty for a head without a name."""
         return f"In {self.name}, " if self.name else ""
+
+
+FoundLink = tuple[ShownHead, StrongestLink]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,28 +113,14 @@ class ShownWeights:
 
     @property
     def visible_by_mask(self) -> str:
-        """Which keys a token may attend to: `itself and earlier tokens`.
-
-        Empty without a mask, and for one that no simple rule describes exactly.
-        """
-        shape = self.shape
-        if shape is None or not shape.is_exact or shape.chunk is not None:
-            return ""
-        if shape.window is None:
-            return "itself and earlier tokens" if shape.causal else ""
-        before = shape.window - 1
-        if before == 0:
-            return "itself"
-        if shape.causal:
-            return f"itself and the {'token' if before == 1 else f'{before} tokens'} before it"
-        return "itself and its neighbours" if before == 1 else f"tokens up to {before} places away"
+        return visible_keys_text(self.shape)
 
     @property
     def has_masked_keys(self) -> bool:
         return any(head.rows.cells.has_hidden for head in self.heads)
 
     @cached_property
-    def link(self) -> tuple[ShownHead, StrongestLink] | None:
+    def link(self) -> FoundLink | None:
         """The head and link with the largest weight; None if another is hardly smaller.
 
         Only rows with more than one visible key count.
@@ -145,21 +145,41 @@ class ShownWeights:
             return self.query
         return prediction.main_position
 
-    def row(self, head: ShownHead, query: int) -> CellValues:
-        """Return the attention weights of a query in a head, 0 where keys are masked.
+    @cached_property
+    def majority_link(self) -> FoundLink | None:
+        """The only shown head, and the link of the asked token to the key that gets more than half
+        of its attention.
 
-        If only one query is shown, it is always its row, whatever `query` is.
+        None without such a token or key, for several heads, and if the token sees one key only.
         """
-        patch = self._patch(head, query)
-        weights: CellValues = np.where(patch.hidden, 0.0, patch.values)[0]
-        return weights
+        position, head = self.asked_position, self.heads[0]
+        if position is None or len(self.heads) > 1 or not self.rows_sum_to_one:
+            return None
+        weights = head.rows.weights_of(position)
+        key, has_choice = int(weights.argmax()), len(head.rows.visible_keys(position)) > 1
+        link = StrongestLink(position, key, float(weights[key]), 0.0)
+        return (head, link) if link.weight > MAJORITY_SHARE and has_choice else None
 
-    def has_choice(self, head: ShownHead, query: int) -> bool:
-        """Return whether a query may attend to several keys in a head."""
-        return int((~self._patch(head, query).hidden).sum()) > 1
+    @cached_property
+    def agreement(self) -> tuple[list[ShownHead], int] | None:
+        """The heads of the last layer in which all give one key most of the asked token's
+        attention, and that key.
 
-    def _patch(self, head: ShownHead, query: int) -> Patch:
-        return head.rows.cells.row(query if self.query is None else 0)
+        None without such a token, if it can attend to one key only, and if no layer with several
+        heads agrees.
+        """
+        position = self.asked_position
+        if position is None or not self.rows_sum_to_one:
+            return None
+        for layer in reversed(self.trace.layers):
+            heads = [head for head in self.heads if head.layer is layer]
+            rows = [head.rows.weights_of(position) for head in heads]
+            keys = {int(row.argmax()) for row in rows}
+            have_majority = all(float(row.max()) > MAJORITY_SHARE for row in rows)
+            has_choice = any(len(head.rows.visible_keys(position)) > 1 for head in heads)
+            if len(heads) > 1 and len(keys) == 1 and have_majority and has_choice:
+                return heads, keys.pop()
+        return None
 
     @property
     def is_even(self) -> bool:
@@ -232,29 +252,45 @@ class ShownWeights:
         has_one_sentence = len({id(head.keys) for head in self.heads}) == 1
         if self.rows_with_choice or self.query is None or not has_one_sentence:
             return set()
-        rows = (head.rows.cells.row(0) for head in self.heads)
-        return {int(key) for row in rows for key in np.flatnonzero(~row.hidden[0])}
+        return {key for head in self.heads for key in head.rows.visible_keys(self.query)}
+
+    @cached_property
+    def top_keys(self) -> list[tuple[int, float]]:
+        """The three keys to which the one shown query attends most in the first head, and their
+        weights."""
+        assert self.query is not None
+        weights = self.heads[0].rows.weights_of(self.query)
+        return [(int(key), float(weights[key])) for key in np.argsort(-weights, kind="stable")[:3]]
 
     @property
-    def opening(self) -> str:
-        """The subject and verb of a title: `Each token attends`, or `In head 1, "it" attends`."""
+    def has_two_top_keys(self) -> bool:
+        """Whether two keys together have more than half of the query's attention in the only head,
+        and clearly more each than any other."""
+        if len(self.heads) > 1 or self.rows_with_choice == 0 or not self.rows_sum_to_one:
+            return False
+        (_, first), (_, second), *other_keys = self.top_keys
+        third = other_keys[0][1] if other_keys else 0.0
+        leads = min(first - second, second - third)
+        is_clear = percent_text(second) != percent_text(third) and leads > MIN_CLEAR_LEAD
+        return first + second > MAJORITY_SHARE and is_clear
+
+    @property
+    def reader(self) -> str:
+        """The subject of a title: `Each token`, or `In head 1, "it"`."""
         if self.query is None:
-            return "Each token attends"
+            return "Each token"
         head_text = self.heads[0].opening if len(self.heads) == 1 else ""
-        return f"{head_text}{quoted_token(self.tokens, self.query)} attends"
+        return f"{head_text}{quoted_token(self.tokens, self.query)}"
+
+    @property
+    def all_visible_text(self) -> str:
+        """The keys that the mask's rule allows, else `all that it may see` or `all tokens`."""
+        everything = "all that it may see" if self.has_masked_keys else "all tokens"
+        return (self.query is None and self.visible_by_mask) or everything
 
     def key_text(self, head: ShownHead, query: int, key: int) -> str:
         is_itself = head.keys is self.tokens and query == key
-        return "itself" if is_itself else quoted_token(head.keys, key)
-
-    def link_title(self, head: ShownHead, link: StrongestLink) -> str:
-        """Return `In head 1, "this" gives "am" 74 % of its attention`."""
-        query, share = link.query if self.query is None else self.query, percent_text(link.weight)
-        query_text, key_text = (
-            quoted_token(self.tokens, query),
-            self.key_text(head, query, link.key),
-        )
-        return f"{head.opening}{query_text} gives {key_text} {share} of its attention"
+        return ITSELF if is_itself else quoted_token(head.keys, key)
 
 
 def weights_title(trace: Trace, query: int | None = None) -> str:
@@ -262,10 +298,21 @@ def weights_title(trace: Trace, query: int | None = None) -> str:
 
     Heads that are switched off do not count; if all are, the title states that.
     """
-    facts = ShownWeights(trace, tuple(_active_heads(trace, query)), query)
-    if not facts.heads:
-        return "Every head is switched off"
-    return choose_sentence(ALL_HEADS_FINDINGS if query is None else QUERY_FINDINGS, facts)
+    return choose_sentence(*shown_weights(trace, query))
+
+
+def shown_weights(
+    trace: Trace, query: int | None
+) -> tuple[tuple[Finding[ShownWeights], ...], ShownWeights]:
+    """Return the table of titles for all heads of a trace that are on, and what they are about."""
+    heads = tuple(
+        _shown_head(trace, layer, number, query)
+        for layer in trace.attention_layers
+        for number in range(layer.heads)
+        if number not in layer.off
+    )
+    table = ALL_HEADS_FINDINGS if query is None else QUERY_FINDINGS
+    return table, ShownWeights(trace, heads, query)
 
 
 def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | None = None) -> str:
@@ -286,21 +333,13 @@ def one_head_title(trace: Trace, layer: Layer, number: int, query: int | None = 
     return choose_sentence(table, ShownWeights(trace, heads, query))
 
 
-def _active_heads(trace: Trace, query: int | None) -> Iterator[ShownHead]:
-    """Yield each head of every layer that is not switched off, with all rows or the query's."""
-    for layer in trace.attention_layers:
-        for number in (number for number in range(layer.heads) if number not in layer.off):
-            yield _shown_head(trace, layer, number, query)
-
-
 def _shown_head(trace: Trace, layer: Layer, number: int, query: int | None) -> ShownHead:
     """Return a head of a layer with all its rows, or with the row of the query alone."""
-    cells = layer.weights.cells("mixing", number)
+    rows = RowFacts(layer.weights.cells("mixing", number))
     if query is not None:
-        row = cells.row(query)
-        cells = StoredCells(row.values, row.hidden)
-    name = _shown_head_name(trace, layer, number)
-    return ShownHead(name, layer, RowFacts(cells), trace.keys_of(layer))
+        row = rows.cells.row(query)
+        rows = RowFacts(StoredCells(row.values, row.hidden), query)
+    return ShownHead(_shown_head_name(trace, layer, number), layer, rows, trace.keys_of(layer))
 
 
 def _shown_head_name(trace: Trace, layer: Layer, number: int) -> str:
@@ -316,70 +355,54 @@ def _mistake_title(facts: ShownWeights) -> str:
     return f"✗ {mistake.about if all(starmap(has_symptom, pairs)) else mistake.cause}"
 
 
+def _link_names(facts: ShownWeights, found: FoundLink) -> tuple[str, str]:
+    """Return the query of a link as the subject of a title, and its key."""
+    head, link = found
+    query_name = quoted_token(facts.tokens, link.query)
+    return f"{head.opening}{query_name}", facts.key_text(head, link.query, link.key)
+
+
+def _link_title(facts: ShownWeights, found: FoundLink | None) -> str:
+    """Return `In head 1, "this" gives "am" 74 % of its attention`."""
+    assert found is not None
+    return gives(*_link_names(facts, found), percent_text(found[1].weight))
+
+
 def _largest_weight_title(facts: ShownWeights) -> str:
     """Return the largest weight as a title, for weights whose rows do not sum to 1."""
     assert facts.link is not None
-    head, link = facts.link
-    query = link.query if facts.query is None else facts.query
-    query_text, key_text = quoted_token(facts.tokens, query), facts.key_text(head, query, link.key)
-    weight = fixed_text(link.weight, 2)
-    return f"{head.opening}{query_text} gives {key_text} the largest weight, {weight}"
-
-
-def _all_visible_text(facts: ShownWeights) -> str:
-    """Return the keys that the mask's rule allows, else `all that it may see` or `all tokens`."""
-    everything = "all that it may see" if facts.has_masked_keys else "all tokens"
-    return (facts.query is None and facts.visible_by_mask) or everything
-
-
-def _find_agreeing_layer(facts: ShownWeights) -> tuple[list[ShownHead], int] | None:
-    """Return the heads of the last layer in which all give one key most attention, and that key.
-
-    It is about the query shown, or the token whose answer counts most; None without one, if it can
-    attend to one key only, and if no layer with several heads agrees.
-    """
-    position = facts.asked_position
-    if position is None:
-        return None
-    for layer in reversed(facts.trace.layers):
-        heads = [head for head in facts.heads if head.layer is layer]
-        rows = [facts.row(head, position) for head in heads]
-        keys = {int(row.argmax()) for row in rows}
-        have_majority = all(float(row.max()) > MAJORITY_SHARE for row in rows)
-        has_choice = any(facts.has_choice(head, position) for head in heads)
-        if len(heads) > 1 and len(keys) == 1 and have_majority and has_choice:
-            return heads, keys.pop()
-    return None
+    query_name, key_name = _link_names(facts, facts.link)
+    weight = fixed_text(facts.link[1].weight, 2)
+    return f"{query_name} gives {key_name} the largest weight, {weight}"
 
 
 def _agreeing_layer_title(facts: ShownWeights) -> str:
     """Return `"it" gives "cat" 80 % or more of its attention in both heads of layer 1`."""
-    agreement, position = _find_agreeing_layer(facts), facts.asked_position
-    assert agreement is not None
+    position = facts.asked_position
+    assert facts.agreement is not None
     assert position is not None
-    heads, key = agreement
-    share = _common_share_text([float(facts.row(head, position)[key]) for head in heads])
-    heads_text = "both heads" if len(heads) == 2 else f"all {len(heads)} heads"
+    heads, key = facts.agreement
+    share = _common_share_text([float(head.rows.weights_of(position)[key]) for head in heads])
     layer_text = f" of layer {heads[0].layer.layer}" if len(facts.trace.layers) > 1 else ""
-    query_text = quoted_token(facts.tokens, position)
-    opening = f"{query_text} gives {facts.key_text(heads[0], position, key)}"
-    return f"{opening} {share} of its attention in {heads_text}{layer_text}"
+    whom = facts.key_text(heads[0], position, key)
+    text = gives(quoted_token(facts.tokens, position), whom, share)
+    return f"{text} in {heads_text(len(heads), len(heads))}{layer_text}"
 
 
 def _column_title(facts: ShownWeights) -> str:
     """Return `Most tokens attend most to "cat"`, or `All tokens …`."""
     assert facts.column is not None
     key, count = facts.column
-    tokens_text = "All" if count == len(facts.tokens) else "Most"
-    return f"{tokens_text} tokens attend most to {quoted_token(facts.heads[0].keys, key)}"
+    readers = f"{'All' if count == len(facts.tokens) else 'Most'} tokens"
+    return attends_most(readers, quoted_token(facts.heads[0].keys, key), verb="attend")
 
 
 def _similar_links_title(facts: ShownWeights) -> str:
     """Return `"am" and "this" each give "am" 99 % of their attention`."""
     head, links = facts.heads[0], facts.similar_links
     names, key = and_list([quoted_token(facts.tokens, query) for query, _ in links]), links[0][1]
-    share = _common_share_text([float(facts.row(head, query)[key]) for query, _ in links])
-    return f"{names} each give {quoted_token(head.keys, key)} {share} of their attention"
+    share = _common_share_text([float(head.rows.weights_of(query)[key]) for query, _ in links])
+    return gives(names, quoted_token(head.keys, key), share, verb="each give", whose="their")
 
 
 def _common_share_text(weights: Sequence[float]) -> str:
@@ -394,77 +417,36 @@ def _percent_at_least(share: float) -> str:
 
 def _plain_title(facts: ShownWeights) -> str:
     """Return a title that only states what is shown, because nothing stands out."""
-    heads_text = f" in {facts.heads[0].name}" if facts.heads[0].name else ""
+    where = f" in {facts.heads[0].name}" if facts.heads[0].name else ""
     if len(facts.heads) > 1:
-        heads_text = f" in {counted(len(facts.heads), 'head')}"
+        where = f" in {counted(len(facts.heads), 'head')}"
     if facts.query is not None or len(facts.tokens) == 1:
-        return f"What {quoted_token(facts.tokens, facts.query or 0)} attends to{heads_text}"
-    return f"Attention between {counted(len(facts.tokens), 'token')}{heads_text}"
+        return f"What {quoted_token(facts.tokens, facts.query or 0)} attends to{where}"
+    return f"Attention between {counted(len(facts.tokens), 'token')}{where}"
 
 
 def _only_key_title(facts: ShownWeights) -> str:
     """Return `"it" attends only to "cat"`, for a query with a single visible key."""
     assert facts.query is not None
-    key_text = facts.key_text(facts.heads[0], facts.query, *facts.only_keys)
-    return f"{facts.opening} only to {key_text}"
+    key = facts.key_text(facts.heads[0], facts.query, *facts.only_keys)
+    return attends_to(facts.reader, key, "only")
 
 
-def _asked_token_title(facts: ShownWeights) -> str:
-    """Return which key gets most of the attention of the token at which the model is asked.
-
-    Empty without such a token, if keys are another sentence's, if it can attend to one key only, or
-    if no key gets more than half.
-    """
-    head, position = facts.heads[0], facts.asked_position
-    if position is None or head.keys is not facts.tokens:
-        return ""
-    row = facts.row(head, position)
-    key = int(row.argmax())
-    if row[key] <= MAJORITY_SHARE or not facts.has_choice(head, position):
-        return ""
-    return facts.link_title(head, StrongestLink(position, key, float(row[key]), 0.0))
-
-
-def _top_keys_title(facts: ShownWeights) -> str:
-    """Return `"it" attends mostly to itself (46 %) and "crossing" (16 %)`.
-
-    If one key gets more than half of the attention, the title is about that key alone.
-    """
+def _two_keys_title(facts: ShownWeights) -> str:
+    """Return `"it" attends mostly to itself (46 %) and "crossing" (16 %)`."""
     assert facts.query is not None
-    query, head = facts.query, facts.heads[0]
-    first, second, *_ = _top_three_keys(facts)
-    if first[1] > MAJORITY_SHARE:
-        return facts.link_title(head, StrongestLink(query, *first, 0.0))
-    first_text, second_text = (
-        f"{facts.key_text(head, query, key)} ({percent_text(share)})"
-        for key, share in (first, second)
+    first, second = (
+        f"{facts.key_text(facts.heads[0], facts.query, key)} ({percent_text(share)})"
+        for key, share in facts.top_keys[:2]
     )
-    return f"{facts.opening} mostly to {first_text} and {second_text}"
+    return attends_to(facts.reader, f"{first} and {second}", "mostly")
 
 
-def _has_clear_top_keys(facts: ShownWeights) -> bool:
-    """Return whether one key has more than half of a query's attention, or two keys clearly lead.
-
-    False for several heads and for a query with a single visible key.
-    """
-    if len(facts.heads) > 1 or facts.rows_with_choice == 0:
-        return False
-    (_, first), (_, second), *other_keys = _top_three_keys(facts)
-    third = other_keys[0][1] if other_keys else 0.0
-    leads = min(first - second, second - third)
-    is_clear = percent_text(second) != percent_text(third) and leads > MIN_CLEAR_LEAD
-    return first > MAJORITY_SHARE or (first + second > MAJORITY_SHARE and is_clear)
-
-
-def _top_three_keys(facts: ShownWeights) -> list[tuple[int, float]]:
-    row = facts.row(facts.heads[0], 0)
-    return [(int(key), float(row[key])) for key in np.argsort(-row, kind="stable")[:3]]
-
-
-EVEN_FINDING: Finding[ShownWeights] = Finding(
-    "equal shares",
-    lambda facts: facts.is_even,
-    lambda facts: f"{facts.opening} equally to {_all_visible_text(facts)}",
+HEADS_OFF_FINDING: Finding[ShownWeights] = Finding(
+    "all heads are off", lambda facts: not facts.heads, lambda _: "Every head is switched off"
+)
+MISTAKE_FINDING: Finding[ShownWeights] = Finding(
+    "a mistake", lambda facts: facts.mistake != "", _mistake_title
 )
 ONE_TOKEN_FINDING: Finding[ShownWeights] = Finding(
     "one token",
@@ -474,22 +456,31 @@ ONE_TOKEN_FINDING: Finding[ShownWeights] = Finding(
         and len(facts.tokens) == 1
         and not facts.rows_are_blind
     ),
-    lambda facts: (
-        f"{quoted_token(facts.tokens, 0)} attends only to itself: there is no other token"
+    lambda facts: attends_to(
+        quoted_token(facts.tokens, 0), "itself: there is no other token", "only"
     ),
 )
-MISTAKE_FINDING: Finding[ShownWeights] = Finding(
-    "a mistake", lambda facts: facts.mistake != "", _mistake_title
+EVEN_FINDING: Finding[ShownWeights] = Finding(
+    "equal shares",
+    lambda facts: facts.is_even,
+    lambda facts: attends_to(facts.reader, facts.all_visible_text, "equally"),
+)
+AGREEING_LAYER_FINDING: Finding[ShownWeights] = Finding(
+    "all heads of a layer",
+    lambda facts: facts.agreement is not None,
+    _agreeing_layer_title,
+    amount=IN_PICTURE,
+)
+ASKED_TOKEN_FINDING: Finding[ShownWeights] = Finding(
+    "what is asked",
+    lambda facts: facts.is_self_attention and facts.majority_link is not None,
+    lambda facts: _link_title(facts, facts.majority_link),
+    amount=IN_PICTURE,
 )
 LARGEST_WEIGHT_FINDING: Finding[ShownWeights] = Finding(
     "no shares",
     lambda facts: not facts.rows_sum_to_one and facts.link is not None,
     _largest_weight_title,
-)
-STRONGEST_LINK_FINDING: Finding[ShownWeights] = Finding(
-    "the strongest link",
-    lambda facts: facts.rows_sum_to_one and facts.link is not None,
-    lambda facts: facts.link_title(*facts.link) if facts.link else "",
 )
 ALMOST_EVEN_FINDING: Finding[ShownWeights] = Finding(
     "almost even",
@@ -498,24 +489,22 @@ ALMOST_EVEN_FINDING: Finding[ShownWeights] = Finding(
         and facts.rows_with_choice > 0
         and facts.unevenness < MAX_SLIGHT_UNEVENNESS
     ),
-    lambda facts: f"{facts.opening} almost equally to {_all_visible_text(facts)}",
+    lambda facts: attends_to(facts.reader, facts.all_visible_text, "almost equally"),
+)
+STRONGEST_LINK_FINDING: Finding[ShownWeights] = Finding(
+    "the strongest link",
+    lambda facts: facts.rows_sum_to_one and facts.link is not None,
+    lambda facts: _link_title(facts, facts.link),
+    amount=IN_PICTURE,
 )
 PLAIN_FINDING: Finding[ShownWeights] = Finding("nothing stands out", otherwise, _plain_title)
 
 
-ASKED_TOKEN_FINDING: Finding[ShownWeights] = Finding(
-    "what is asked",
-    lambda facts: (
-        len(facts.heads) == 1 and facts.rows_sum_to_one and _asked_token_title(facts) != ""
-    ),
-    _asked_token_title,
-)
-
-
 ALL_HEADS_FINDINGS: tuple[Finding[ShownWeights], ...] = (
+    HEADS_OFF_FINDING,
     MISTAKE_FINDING,
     Finding(
-        "everything is hidden",
+        "no token sees any",
         lambda facts: facts.rows_are_blind,
         lambda _: "No token attends to any: everything is hidden",
     ),
@@ -526,16 +515,12 @@ ALL_HEADS_FINDINGS: tuple[Finding[ShownWeights], ...] = (
         lambda facts: facts.depends_on_distance,
         lambda _: "The nearer a token, the more attention it gets",
     ),
-    Finding(
-        "all heads of a layer",
-        lambda facts: facts.rows_sum_to_one and _find_agreeing_layer(facts) is not None,
-        _agreeing_layer_title,
-    ),
+    AGREEING_LAYER_FINDING,
     ASKED_TOKEN_FINDING,
     Finding(
         "a mask",
         lambda facts: facts.visible_by_mask != "",
-        lambda facts: f"{facts.opening} only to {facts.visible_by_mask}",
+        lambda facts: attends_to(facts.reader, facts.visible_by_mask, "only"),
     ),
     Finding(
         "nothing ahead",
@@ -547,21 +532,22 @@ ALL_HEADS_FINDINGS: tuple[Finding[ShownWeights], ...] = (
     Finding(
         "mostly itself",
         lambda facts: facts.rows_sum_to_one and facts.least_self_weight > MAJORITY_SHARE,
-        lambda facts: (
-            f"Each token gives itself {_percent_at_least(facts.least_self_weight)} or more of its "
-            "attention"
+        lambda facts: gives(
+            "Each token", ITSELF, f"{_percent_at_least(facts.least_self_weight)} or more"
         ),
+        amount=IN_PICTURE,
     ),
     Finding(
         "mirrored",
         lambda facts: facts.rows_sum_to_one and facts.least_mirrored_weight > MAJORITY_SHARE,
-        lambda facts: "Each token attends mostly to the one at the mirrored place",
+        lambda facts: attends_to("Each token", "the one at the mirrored place", "mostly"),
     ),
     STRONGEST_LINK_FINDING,
     Finding(
         "links alike",
         lambda facts: facts.rows_sum_to_one and len(facts.similar_links) > 1,
         _similar_links_title,
+        amount=IN_PICTURE,
     ),
     Finding(
         "a column", lambda facts: facts.rows_sum_to_one and facts.column is not None, _column_title
@@ -577,10 +563,11 @@ HEAD_FINDINGS = (
     PLAIN_FINDING,
 )
 QUERY_FINDINGS: tuple[Finding[ShownWeights], ...] = (
+    HEADS_OFF_FINDING,
     Finding(
-        "everything is hidden",
+        "the token sees none",
         lambda facts: facts.rows_are_blind,
-        lambda facts: f"{facts.opening} to nothing: every key is masked",
+        lambda facts: attends_to(facts.reader, ALL_MASKED_TEXT),
     ),
     MISTAKE_FINDING,
     ONE_TOKEN_FINDING,
@@ -593,15 +580,15 @@ QUERY_FINDINGS: tuple[Finding[ShownWeights], ...] = (
     LARGEST_WEIGHT_FINDING,
     ALMOST_EVEN_FINDING,
     Finding(
-        "stands out",
-        lambda facts: facts.rows_sum_to_one and _has_clear_top_keys(facts),
-        _top_keys_title,
+        "a key with most",
+        lambda facts: facts.majority_link is not None,
+        lambda facts: _link_title(facts, facts.majority_link),
+        amount=IN_PICTURE,
     ),
     Finding(
-        "all heads of a layer",
-        lambda facts: facts.rows_sum_to_one and _find_agreeing_layer(facts) is not None,
-        _agreeing_layer_title,
+        "two top keys", lambda facts: facts.has_two_top_keys, _two_keys_title, amount=IN_PICTURE
     ),
+    AGREEING_LAYER_FINDING,
     STRONGEST_LINK_FINDING,
     PLAIN_FINDING,
 )

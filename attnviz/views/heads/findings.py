@@ -1,18 +1,34 @@
-"""Sentences on a head: what stands out in a whole text, in a part of it, in one row."""
+"""Findings on a head: what stands out in a whole text, in a part of it, in one row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from jaxtyping import Bool
 
 from attnviz.heads.head import EQUAL_TOLERANCE, Head
 from attnviz.tokens.text_part import span_text
-from attnviz.views.even_spread import FINDING_RATIO, breadth_words, even_words
+from attnviz.views.conclusions.findings import (
+    ComparedAmount,
+    Finding,
+    choose_sentence,
+    finding_on,
+    otherwise,
+)
+from attnviz.views.even_spread import FINDING_RATIO, breadth_words
 from attnviz.views.grids.axes import ALL_MASKED_TEXT
 from attnviz.views.heads.bars import MOST_READ
 from attnviz.views.heads.grid import even_entropy
 from attnviz.views.heads.passages import counted_text, quoted_label
+from attnviz.views.heads.sentences import (
+    ITSELF,
+    attends_most,
+    attends_to,
+    beside_even,
+    numbered_name,
+    receives,
+)
 from attnviz.wording.numbers import percent_text
 
 SINK_SHARE = 0.2  # of all attention, from which the first token is the finding
@@ -28,50 +44,20 @@ def headline_of(head: Head, finding: str) -> str:
 
 
 def query_text(head: Head, query: int) -> str:
-    return f"{quoted_label(head.rows.tokens, query)} (token {query + 1:,})"
+    return numbered_name(head.rows.tokens, query)
 
 
 def key_text(head: Head, query: int, key: int) -> str:
     """Return a key as a sentence about a query names it: itself, or its label and number."""
-    if query == key and head.reads_itself:
-        return "itself"
-    return f"{quoted_label(head.columns.tokens, key)} (token {key + 1:,})"
-
-
-def received_words(head: Head, place: int) -> str:
-    """Return how what a key receives compares with an even spread."""
-    return even_words(float(head.received_shares[place]), float(head.even_shares[place]))
+    is_itself = query == key and head.reads_itself
+    return ITSELF if is_itself else numbered_name(head.columns.tokens, key)
 
 
 def whole_finding(head: Head) -> str:
     """Return a sentence on what stands out in a long text: a token that much attention goes to, how
     near it stays, or how widely it is spread.
     """
-    if not head.received.any():
-        return "every key is masked, so no token attends to any"
-    [top], keys, count = head.most_read(1), head.columns.tokens, len(head.received)
-    if count == 1:
-        return f"{quoted_label(keys, 0)} is the only token, and receives all attention"
-    tokens, share = counted_text(len(head.rows.tokens)), float(head.received_shares[top])
-    is_much = head.received[top] >= NEEDLE_FACTOR * head.received.mean() or (
-        top == 0 and share >= SINK_SHARE
-    )
-    if is_much and share >= FINDING_RATIO * head.even_shares[top]:
-        label = quoted_label(keys, top)
-        token = f"{label}, token {top + 1:,}," if top else f"the first token, {label},"
-        receives = f"{token} receives {percent_text(share)} of the attention of {tokens}"
-        return f"{receives}, {received_words(head, top)}"
-    distance, near_share = head.near_half()
-    even_near = head.even_share_within(distance)
-    if distance <= NEARBY_SHARE * count and near_share >= FINDING_RATIO * even_near:
-        near = (
-            f"goes to tokens at most {distance:,} away" if distance else "stays on the token itself"
-        )
-        goes = f"{percent_text(near_share)} of the attention of {tokens} {near}"
-        return f"{goes}, {even_words(near_share, even_near)}"
-    entropies = head.numbers("entropy"), even_entropy(head)
-    broad, allowed = (float(2 ** each.mean()) for each in entropies)
-    return f"attention is {breadth_words(broad, allowed, count)}"
+    return choose_sentence(WHOLE_FINDINGS, head)
 
 
 def whole_findings(head: Head) -> tuple[str, ...]:
@@ -83,24 +69,13 @@ def whole_findings(head: Head) -> tuple[str, ...]:
         return (finding,)
     if any(np.isclose(head.received[others[:1]], head.received[top], rtol=EQUAL_TOLERANCE)):
         return (finding,)
-    most = f"{quoted_label(head.columns.tokens, top)} (token {top + 1:,})"
-    return finding, f"read most: {most}, {received_words(head, top)}"
+    most = numbered_name(head.columns.tokens, top)
+    return finding, f"read most: {most}, {_top_key_amount(head).base}"
 
 
 def row_finding(head: Head) -> str:
-    """Return a sentence on the keys that the first query of a head attends to most."""
-    facts, query = head.facts, head.rows.span[0]
-    reader, share = query_text(head, query), percent_text(float(facts.largest[0]), 1)
-    keys = "" if head.has_all_keys else f" of {span_text(head.columns.span)}"
-    if not facts.largest[0]:
-        return f"{reader} attends to {f'none{keys}' if keys else ALL_MASKED_TEXT}"
-    even, ties = even_words(float(facts.largest[0]), head.even_weight(0)), int(facts.ties[0])
-    if ties > 1:
-        tied = f"{counted_text(ties)}{keys}, equally"
-        return f"{reader} attends most to {tied}: {share} each, {even}"
-    name = key_text(head, query, head.columns.span[int(facts.largest_key[0])])
-    limits = f",{keys}," if keys else ""
-    return f"{reader} attends most{limits} to {name}: {share}, {even}"
+    """Return a sentence on the keys that the only query of a head attends to most."""
+    return choose_sentence(ROW_FINDINGS, head)
 
 
 def part_finding(heads: Sequence[Head]) -> str:
@@ -109,44 +84,191 @@ def part_finding(heads: Sequence[Head]) -> str:
     """
     active = [each for each in heads if not each.is_off] or heads
     head = max(active, key=lambda each: each.facts.largest.max())
-    readers, keys = span_text(head.rows.span), span_text(head.columns.span)
-    where = f"in {head.name}, " if len(heads) > 1 else ""
-    if not any(each.facts.visible.any() for each in heads):
-        whom = "any token" if head.has_all_keys else keys
-        return f"{readers} cannot attend to {whom}: every key shown is masked"
-    received = head.facts.received
-    top = int(received.argmax())
+    where = f"in {head.name}, " if len(heads) > 1 and head.facts.visible.any() else ""
+    return f"{where}{choose_sentence(PART_FINDINGS, head)}"
+
+
+# Amounts beside those of an even spread
+
+
+def _top_key(head: Head) -> int:
+    return int(head.received_shares.argmax())
+
+
+def _top_key_amount(head: Head) -> ComparedAmount:
+    """Return what the key receives that receives most."""
+    top = _top_key(head)
+    return beside_even(float(head.received_shares[top]), float(head.even_shares[top]))
+
+
+def _exceeds_even(head: Head) -> bool:
+    top = _top_key(head)
+    return bool(head.received_shares[top] >= FINDING_RATIO * head.even_shares[top])
+
+
+def _rows_with_choice(head: Head) -> Bool[np.ndarray, "query"]:
+    """Return which rows see more than one key; if none does, those that see any."""
+    has_choice: Bool[np.ndarray, "query"] = head.facts.all_visible > 1
+    return has_choice if has_choice.any() else head.facts.all_visible > 0
+
+
+def _top_row(head: Head) -> int:
+    """Return the row of the largest weight, where there is a choice."""
+    return int(np.where(_rows_with_choice(head), head.facts.largest, -1.0).argmax())
+
+
+def _largest_amount(head: Head) -> ComparedAmount:
+    row = _top_row(head)
+    return beside_even(float(head.facts.largest[row]), head.even_weight(row), digits=1)
+
+
+def _near_amount(head: Head) -> ComparedAmount:
+    """Return how much attention stays within the distance within which half of it does."""
+    distance, share = head.near_half()
+    return beside_even(share, head.even_share_within(distance))
+
+
+# A whole long text
+
+
+def _is_needle_or_sink(head: Head) -> bool:
+    top = _top_key(head)
+    is_sink = top == 0 and head.received_shares[top] >= SINK_SHARE
+    return bool(is_sink or head.received[top] >= NEEDLE_FACTOR * head.received.mean())
+
+
+def _needle_text(head: Head, amount: ComparedAmount) -> str:
+    top = _top_key(head)
+    label = quoted_label(head.columns.tokens, top)
+    token = f"{label}, token {top + 1:,}," if top else f"the first token, {label},"
+    whose = f"the attention of {counted_text(len(head.rows.tokens))}"
+    return receives(token, amount, whose)
+
+
+def _stays_near(head: Head) -> bool:
+    distance, share = head.near_half()
+    is_near = distance <= NEARBY_SHARE * len(head.received)
+    return is_near and share >= FINDING_RATIO * head.even_share_within(distance)
+
+
+def _near_text(head: Head, amount: ComparedAmount) -> str:
+    distance, _ = head.near_half()
+    near = f"goes to tokens at most {distance:,} away" if distance else "stays on the token itself"
+    tokens = counted_text(len(head.rows.tokens))
+    return f"{amount.text} of the attention of {tokens} {near}, {amount.base}"
+
+
+def _breadth_text(head: Head) -> str:
+    entropies = head.numbers("entropy"), even_entropy(head)
+    broad, allowed = (float(2 ** each.mean()) for each in entropies)
+    return f"attention is {breadth_words(broad, allowed, len(head.received))}"
+
+
+WHOLE_FINDINGS: tuple[Finding[Head], ...] = (
+    Finding(
+        "nothing is visible",
+        lambda head: not head.received.any(),
+        lambda _: "every key is masked, so no token attends to any",
+    ),
+    Finding(
+        "the only token",
+        lambda head: len(head.received) == 1,
+        lambda head: (
+            f"{quoted_label(head.columns.tokens, 0)} is the only token, and receives all attention"
+        ),
+    ),
+    finding_on(
+        _top_key_amount,
+        "a needle or sink",
+        lambda head: _is_needle_or_sink(head) and _exceeds_even(head),
+        _needle_text,
+    ),
+    finding_on(_near_amount, "half stays near", _stays_near, _near_text),
+    Finding("how broad", otherwise, _breadth_text),
+)
+
+
+# One row
+
+
+def _none_text(head: Head) -> str:
+    none = f"none of {span_text(head.columns.span)}"
+    whom = ALL_MASKED_TEXT if head.has_all_keys else none
+    return attends_to(query_text(head, head.rows.span[0]), whom)
+
+
+def _most_text(head: Head, amount: ComparedAmount) -> str:
+    """Return which key the query attends to most, or how many that tie."""
+    facts, query = head.facts, head.rows.span[0]
+    ties = int(facts.ties[0])
+    keys = "" if head.has_all_keys else f" of {span_text(head.columns.span)}"
+    if ties > 1:
+        tied = f"{counted_text(ties)}{keys}, equally"
+        return f"{attends_most(query_text(head, query), tied)}: {amount.text} each, {amount.base}"
+    name = key_text(head, query, head.columns.span[int(facts.largest_key[0])])
+    limits = f",{keys}," if keys else ""
+    most = attends_most(query_text(head, query), name, among=limits)
+    return f"{most}: {amount.text}, {amount.base}"
+
+
+ROW_FINDINGS: tuple[Finding[Head], ...] = (
+    Finding("a row of nothing", lambda head: not head.facts.largest[0], _none_text),
+    finding_on(_largest_amount, "most of a row", otherwise, _most_text),
+)
+
+
+# A part
+
+
+def _masked_part_text(head: Head) -> str:
+    keys = "any token" if head.has_all_keys else span_text(head.columns.span)
+    return f"{span_text(head.rows.span)} cannot attend to {keys}: every key shown is masked"
+
+
+def _is_main(head: Head) -> bool:
+    """Return whether one key alone receives much of the attention of several queries."""
+    received, top = head.facts.received, _top_key(head)
     is_single = np.isclose(received, received[top], rtol=EQUAL_TOLERANCE).sum() == 1
-    share, even = float(head.received_shares[top]), float(head.even_shares[top])
-    is_much = is_single and share >= MAIN_SHARE and share >= FINDING_RATIO * even
-    if is_much and len(head.rows.span) > 1:
-        position = head.columns.span[top]
-        key = f"{quoted_label(head.columns.tokens, position)} (token {position + 1:,})"
-        receives = f"receives {percent_text(share)} of the attention of {readers}"
-        return f"{where}{key} {receives}, {even_words(share, even)}"
-    return f"{where}{_largest_weight_text(head)}"
+    is_main = is_single and head.received_shares[top] >= MAIN_SHARE
+    return bool(is_main) and len(head.rows.span) > 1
 
 
-def _largest_weight_text(head: Head) -> str:
+def _main_key_text(head: Head, amount: ComparedAmount) -> str:
+    top = _top_key(head)
+    key = numbered_name(head.columns.tokens, head.columns.span[top])
+    whose = f"the attention of {span_text(head.rows.span)}"
+    return receives(key, amount, whose)
+
+
+def _largest_weight_text(head: Head, amount: ComparedAmount) -> str:
     """Return which weight of the part is the largest, where a query sees more than one key."""
-    facts = head.facts
-    has_choice = facts.all_visible > 1
-    rows = has_choice if has_choice.any() else facts.all_visible > 0
-    largest = np.where(rows, facts.largest, -1.0)
-    top = int(largest.argmax())
-    is_top = rows & np.isclose(facts.largest, largest[top], rtol=EQUAL_TOLERANCE, atol=0)
+    facts, rows, top = head.facts, _rows_with_choice(head), _top_row(head)
+    largest = facts.largest[top]
+    is_top = rows & np.isclose(facts.largest, largest, rtol=EQUAL_TOLERANCE, atol=0)
     ties = int(facts.ties[is_top].sum())
-    is_limited = bool((facts.largest[~rows] > largest[top]).any())
-    choice = "where more than one key is visible, " * is_limited
+    choice = "where more than one key is visible, " * bool((facts.largest[~rows] > largest).any())
     of = span_text(head.rows.span) + f" on {span_text(head.columns.span)}" * (not head.has_all_keys)
-    share = percent_text(float(largest[top]), 1)
     query, key = head.rows.span[top], head.columns.span[int(facts.largest_key[top])]
     pair = f"{query_text(head, query)} to {key_text(head, query, key)}"
-    even = even_words(float(largest[top]), head.even_weight(top))
-    start = f"{choice}the largest weight of {of} is {share}"
+    start = f"{choice}the largest weight of {of} is {amount.text}"
     if ties > 1:
-        return f"{start}, for {ties:,} pairs of tokens, {pair} ({even}) among them"
-    return f"{start}: {pair}, {even}"
+        return f"{start}, for {ties:,} pairs of tokens, {pair} ({amount.base}) among them"
+    return f"{start}: {pair}, {amount.base}"
+
+
+PART_FINDINGS: tuple[Finding[Head], ...] = (
+    Finding("a part of nothing", lambda head: not head.facts.visible.any(), _masked_part_text),
+    finding_on(
+        _top_key_amount,
+        "the main key of a part",
+        lambda head: _is_main(head) and _exceeds_even(head),
+        _main_key_text,
+    ),
+    finding_on(_largest_amount, "the largest weight", otherwise, _largest_weight_text),
+)
+
+
+# Notes
 
 
 def share_notes(heads: Sequence[Head]) -> Iterator[str]:

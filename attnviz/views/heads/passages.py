@@ -15,7 +15,9 @@ def counted_text(tokens: int) -> str:
 
 
 def quoted_label(tokens: Tokens, position: int) -> str:
-    return f'"{bidi_isolated(label_at(tokens, position))}"'
+    """Return a token's label in quotes; a special token has none: `"it"`, `[CLS]`."""
+    label = bidi_isolated(label_at(tokens, position))
+    return label if position in tokens.special else f'"{label}"'
 
 
 def passage(tokens: Tokens, position: int) -> str:

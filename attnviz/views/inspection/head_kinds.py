@@ -25,6 +25,7 @@ from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Flag
 from attnviz.views.grids.scales import Scale
+from attnviz.views.heads.sentences import heads_text
 from attnviz.views.inspection.map_numbers import side_label
 from attnviz.views.view import (
     HEAD_COLUMNS,
@@ -242,11 +243,9 @@ def _common_kind_text(patterns: HeadPatterns) -> str:
     heads, (kind, count) = len(patterns.names), common_kind(patterns)
     if count < 2:
         return ""
-    all_heads = "both heads" if heads == 2 else f"all {heads} heads"
-    heads_text = all_heads if count == heads else f"{count} of {heads} heads"
     if kind is BROAD_PATTERN:
-        return f"{heads_text} attend broadly: nothing stands out"
-    return f"{heads_text} attend mostly to {kind.target_phrase}"
+        return f"{heads_text(count, heads)} attend broadly: nothing stands out"
+    return f"{heads_text(count, heads)} attend mostly to {kind.target_phrase}"
 
 
 def common_kind(patterns: HeadPatterns) -> tuple[PatternKind, int]:

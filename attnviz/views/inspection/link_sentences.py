@@ -18,6 +18,14 @@ from attnviz.analysis.inspection.token_query import (
 from attnviz.cells import FULL_SLICE
 from attnviz.heads.head import Head
 from attnviz.tokens.tokens import Tokens
+from attnviz.views.conclusions.findings import (
+    ComparedAmount,
+    Finding,
+    choose_sentence,
+    finding_on,
+    otherwise,
+)
+from attnviz.views.heads.sentences import ITSELF, attends_most, heads_text
 from attnviz.views.inspection.map_numbers import (
     head_name,
     map_amount_text,
@@ -26,7 +34,7 @@ from attnviz.views.inspection.map_numbers import (
 )
 from attnviz.views.inspection.token_reading import map_phrase, rank_remark
 from attnviz.wording.numbers import SUM_ROUNDING, percent_text
-from attnviz.wording.words import and_list, counted
+from attnviz.wording.words import and_list, counted, or_list
 
 RENORMALISED_NOTE = "what is left is divided by its sum"
 MIN_ROLLOUT_SHARE = 0.25  # of one key: a smaller share is no news for a title
@@ -44,11 +52,7 @@ def link_sentence(link: TokenLink) -> str:
 
     If in none of several maps the query attends to the key more than other tokens do, say that.
     """
-    if not link.is_preferred and len(link.ranked_links) > 1:
-        query_name, key_name = _link_token_names(link)
-        others = f"other {link.options.unit}s do"
-        return f"In no head does {query_name} attend to {key_name} more than {others}"
-    return _link_weight_text(link, link.top_links)
+    return choose_sentence(LINK_FINDINGS, link)
 
 
 def _link_token_names(link: TokenLink) -> tuple[str, str]:
@@ -56,12 +60,33 @@ def _link_token_names(link: TokenLink) -> tuple[str, str]:
     return side_label(rows, link.token_query.row), side_label(columns, link.column)
 
 
-def _link_weight_text(link: TokenLink, similar_links: Sequence[MapLink]) -> str:
+def _top_links_amount(link: TokenLink) -> ComparedAmount:
+    best = link.top_links[0]
+    return ComparedAmount(_link_amount_text(link, best), _link_base_text(link, best))
+
+
+def _top_links_text(link: TokenLink, amount: ComparedAmount) -> str:
     """State the link's weight in one head, or in several heads that have the same weight."""
     query_name, key_name = _link_token_names(link)
-    opening = f"In {_heads_phrase(similar_links)}, {query_name} gives {key_name}"
-    amount = _link_amount_text(link, similar_links[0])
-    return f"{opening} {amount}; {_link_base_text(link, similar_links[0])}"
+    opening = f"In {_heads_phrase(link.top_links)}, {query_name} gives {key_name}"
+    return f"{opening} {amount.text}; {amount.base}"
+
+
+def _no_link_text(link: TokenLink) -> str:
+    query_name, key_name = _link_token_names(link)
+    return (
+        f"In no head does {query_name} attend to {key_name} more than other {link.options.unit}s do"
+    )
+
+
+LINK_FINDINGS: tuple[Finding[TokenLink], ...] = (
+    Finding(
+        "no link beyond others",
+        lambda link: not link.is_preferred and len(link.ranked_links) > 1,
+        _no_link_text,
+    ),
+    finding_on(_top_links_amount, "the strongest of links", otherwise, _top_links_text),
+)
 
 
 def _link_amount_text(link: TokenLink, map_link: MapLink) -> str:
@@ -129,10 +154,10 @@ def link_ranking_sentences(link: TokenLink) -> Iterator[str]:
         return
     if link.is_preferred:
         shared_suffix = _shared_link_suffix(link, link.top_links[0])
-        yield f"{_link_weight_text(link, link.top_links)}: {_top_rank_text(link)}{shared_suffix}"
+        yield f"{link_sentence(link)}: {_top_rank_text(link)}{shared_suffix}"
     else:
         yield link_sentence(link)
-        yield f"the nearest: {_link_weight_text(link, link.top_links)}"
+        yield f"the nearest: {_top_links_text(link, _top_links_amount(link))}"
     next_links = link.visible[len(link.top_links) : len(link.top_links) + 1]
     mean_text = map_amount_text(link.ranked_links[0].map, link.mean, link.options)
     next_texts = [_next_head_text(link, map_link) for map_link in next_links]
@@ -184,33 +209,87 @@ def reading_title(token_query: TokenQuery) -> str:
     head that gives a key most beyond others. With --weigh, or if several keys tie, the title only
     states what is shown: `What "it" attends to in L3H1`.
     """
-    reading, looking = token_query.mean, token_query.options
-    attention_map, sizes = reading.map, abs(reading.patch.values[0])
-    map_text, query_name = map_phrase(reading), side_label(attention_map.rows, token_query.row)
-    if token_query.ranks_by_lift:
-        best = token_query.peaks[0]
-        if best.lift > SUM_ROUNDING:
-            link = TokenLink(token_query, best.column)
-            return _link_weight_text(link, link.top_links)
-        units = looking.unit
-        base = f"the other {units}s attend to it, or at the same distance"
-        return f"In no head does {query_name} attend to any {units} more than {base}"
-    if reading.is_only_key and len(token_query.map_rows) > 1 and looking.weigh == "weight":
-        only_key = int(reading.patch.hidden[0].argmin())
-        is_own = only_key == token_query.own_column
-        key_name = "itself" if is_own else side_label(attention_map.columns, only_key)
-        return f"{query_name} can attend only to {key_name}, in every head"
-    if looking.weigh != "weight" or (sizes == sizes.max()).sum() > 1:
-        verb = "draws on" if looking.merge == "rollout" else "attends to"
-        return f"What {query_name} {verb} in {map_text}"
-    key_name = side_label(attention_map.columns, reading.top_column)
-    amount_text = map_amount_text(attention_map, reading.peak, looking)
-    if looking.merge == "rollout":
-        key_name = "itself" if reading.top_column == token_query.own_column else key_name
-        return f"In the rollout, {query_name} draws most on {key_name} ({amount_text})"
-    if others_text := base_text(token_query, reading, reading.top_column):
-        amount_text += f"; {others_text}"
-    return f"In {map_text}, {query_name} attends most to {key_name} ({amount_text})"
+    return choose_sentence(READING_FINDINGS, token_query)
+
+
+def _reader(query: TokenQuery) -> str:
+    return side_label(query.mean.map.rows, query.row)
+
+
+def _key_name(query: TokenQuery, key: int) -> str:
+    return ITSELF if key == query.own_column else side_label(query.mean.map.columns, key)
+
+
+def _lifted_link(query: TokenQuery) -> TokenLink:
+    return TokenLink(query, query.peaks[0].column)
+
+
+def _no_lift_text(query: TokenQuery) -> str:
+    units = query.options.unit
+    base = f"the other {units}s attend to it, or at the same distance"
+    return f"In no head does {_reader(query)} attend to any {units} more than {base}"
+
+
+def _only_key_text(query: TokenQuery) -> str:
+    key_name = _key_name(query, int(query.mean.patch.hidden[0].argmin()))
+    return f"{_reader(query)} can attend only to {key_name}, in every head"
+
+
+def _has_no_top_key(query: TokenQuery) -> bool:
+    sizes = abs(query.mean.patch.values[0])
+    return query.options.weigh != "weight" or bool((sizes == sizes.max()).sum() > 1)
+
+
+def _reading_text(query: TokenQuery) -> str:
+    verb = "draws on" if query.options.merge == "rollout" else "attends to"
+    return f"What {_reader(query)} {verb} in {map_phrase(query.mean)}"
+
+
+def _rollout_text(query: TokenQuery) -> str:
+    key_name = _key_name(query, query.mean.top_column)
+    opening = f"In the rollout, {_reader(query)} draws most on {key_name}"
+    return f"{opening} ({_peak_text(query)})"
+
+
+def _peak_text(query: TokenQuery) -> str:
+    return map_amount_text(query.mean.map, query.mean.peak, query.options)
+
+
+def _peak_amount(query: TokenQuery) -> ComparedAmount:
+    base = base_text(query, query.mean, query.mean.top_column)
+    return ComparedAmount(_peak_text(query), base)
+
+
+def _top_key_text(query: TokenQuery, amount: ComparedAmount) -> str:
+    key_name = side_label(query.mean.map.columns, query.mean.top_column)
+    most = attends_most(f"In {map_phrase(query.mean)}, {_reader(query)}", key_name)
+    return f"{most} ({'; '.join(filter(None, (amount.text, amount.base)))})"
+
+
+READING_FINDINGS: tuple[Finding[TokenQuery], ...] = (
+    finding_on(
+        lambda query: _top_links_amount(_lifted_link(query)),
+        "a key beyond others",
+        lambda query: query.ranks_by_lift and query.peaks[0].lift > SUM_ROUNDING,
+        lambda query, amount: _top_links_text(_lifted_link(query), amount),
+    ),
+    Finding("no key beyond others", lambda query: query.ranks_by_lift, _no_lift_text),
+    Finding(
+        "the only key of several heads",
+        lambda query: (
+            query.mean.is_only_key and len(query.map_rows) > 1 and query.options.weigh == "weight"
+        ),
+        _only_key_text,
+    ),
+    Finding("no top key", _has_no_top_key, _reading_text),
+    Finding(
+        "the top key of a rollout",
+        lambda query: query.options.merge == "rollout",
+        _rollout_text,
+        amount="a rollout is no attention of tokens to others, which theirs could be compared with",
+    ),
+    finding_on(_peak_amount, "the top key of a map", otherwise, _top_key_text),
+)
 
 
 def rollout_title(attention_map: Head) -> str:
@@ -233,19 +312,15 @@ def sink_sentences(token_query: TokenQuery) -> Iterator[str]:
 
     Nothing otherwise, and for a single head.
     """
-    rows, columns = token_query.map_rows[0].map.rows, token_query.map_rows[0].map.columns
-    sink_keys, count = token_query.sink_keys, len(token_query.map_rows)
+    columns, sink_keys = token_query.mean.map.columns, token_query.sink_keys
     if sink_keys:
-        *names, last_name = [side_label(columns, key) for key in sorted(set(sink_keys))]
-        targets = f"{', '.join(names)} or {last_name}" if names else last_name
+        targets = or_list([side_label(columns, key) for key in sorted(set(sink_keys))])
         hint = "--hide-special leaves out what the tokenizer added"
         if not columns.special[sink_keys[0]]:
             targets = f"the first {token_query.options.unit}, {targets}"
             hint = "--hide-first leaves it out"
-        all_heads = "both heads" if count == 2 else f"all {count} heads"
-        are_all = len(sink_keys) == count
-        heads = all_heads if are_all else f"{len(sink_keys)} of {count} heads"
-        yield (f"in {heads}, {side_label(rows, token_query.row)} attends most to {targets}; {hint}")
+        who = f"in {heads_text(len(sink_keys), len(token_query.map_rows))}, {_reader(token_query)}"
+        yield f"{attends_most(who, targets)}; {hint}"
 
 
 def left_out_sentences(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 from jaxtyping import Float
@@ -21,7 +21,13 @@ from attnviz.heads.side import label_at
 from attnviz.traces.archive import Contents
 from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.weights import tensor_to_numpy
-from attnviz.views.even_spread import even_words
+from attnviz.views.conclusions.findings import (
+    ComparedAmount,
+    Finding,
+    choose_sentence,
+    finding_on,
+    otherwise,
+)
 from attnviz.views.grids.axes import ALL_MASKED_TEXT, plain_axis
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.words_and_bars import RankedBars
@@ -36,11 +42,16 @@ from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import key_text, query_text, row_finding, whole_finding
 from attnviz.views.heads.grid import head_grid, measured_head
 from attnviz.views.heads.passages import quoted_label
+from attnviz.views.heads.sentences import (
+    attends_most,
+    attends_to,
+    beside_even,
+    heads_text,
+    receives,
+)
 from attnviz.views.inspection.head_kinds import head_flags, head_kinds_data, head_kinds_document
 from attnviz.views.long_text import long_text_data, map_groups
 from attnviz.views.view import Group, TableData
-from attnviz.wording.numbers import percent_text
-from attnviz.wording.words import counted
 
 Panels = tuple[list[Group], list[Group], str]  # of a screen and of a picture, and their title
 CHANGING_OPTIONS = ("merge", "source", "part", *UNITS_BY_OPTION, *HIDE_OPTIONS)
@@ -119,7 +130,7 @@ def show_row(inspection: Inspection, query: int | str) -> Panels:
     means = attended_bars(heads[0].columns.tokens, of_all, weights.mean(0), evens.mean(0))
     by_head = _heads_by_largest_weight(heads, weights, evens)
     groups = [Group("readings", (means,)), Group("heads", (by_head,))]
-    title = _most_common_key(heads[0], row, weights, evens)
+    title = choose_sentence(ROW_OF_HEADS_FINDINGS, RowOfHeads(heads[0], row, weights, evens))
     return groups, without_passages(groups), f"{title[:1].upper()}{title[1:]}"
 
 
@@ -142,27 +153,51 @@ def _heads_by_largest_weight(
     return replace(bars, grid=replace(bars.grid, rows=rows))
 
 
-def _most_common_key(
-    head: Head,
-    row: int,
-    weights: Float[np.ndarray, "head key"],
-    evens: Float[np.ndarray, "head key"],
-) -> str:
-    """Return a sentence on the key to which a query attends most in the largest number of heads."""
-    token = query_text(head, row)
-    if not weights.any():
-        return f"{token} attends to {ALL_MASKED_TEXT}"
-    tops = Counter(most_attended_keys(weights).tolist())
-    del tops[-1]  # of heads in which several keys tie
-    if not tops:
-        return f"{token} attends to several tokens equally in every head"
-    key, count = tops.most_common(1)[0]
-    name = key_text(head, row, key)
-    share, even = float(weights[:, key].mean()), float(evens[:, key].mean())
-    return (
-        f"in {count} of {counted(len(weights), 'head')} {token} attends most to {name}, which "
-        f"receives {percent_text(share)} of its attention on average, {even_words(share, even)}"
-    )
+@dataclass(frozen=True, eq=False)
+class RowOfHeads:
+    """The weights of one query in several heads, beside those of an even spread."""
+
+    head: Head  # the first
+    query: int
+    weights: Float[np.ndarray, "head key"]
+    evens: Float[np.ndarray, "head key"]
+
+    @cached_property
+    def common_key(self) -> tuple[int, int]:
+        """The key to which the query attends most in the largest number of heads, and that number;
+        0 if several keys tie in every head."""
+        tops = Counter(most_attended_keys(self.weights).tolist())
+        del tops[-1]  # of heads in which several keys tie
+        return tops.most_common(1)[0] if tops else (0, 0)
+
+
+def _common_key_amount(row: RowOfHeads) -> ComparedAmount:
+    key, _ = row.common_key
+    return beside_even(float(row.weights[:, key].mean()), float(row.evens[:, key].mean()))
+
+
+def _common_key_text(row: RowOfHeads, amount: ComparedAmount) -> str:
+    key, count = row.common_key
+    who = f"in {heads_text(count, len(row.weights))} {query_text(row.head, row.query)}"
+    most = attends_most(who, key_text(row.head, row.query, key))
+    return f"{most}, {receives('which', amount, 'its attention on average')}"
+
+
+ROW_OF_HEADS_FINDINGS: tuple[Finding[RowOfHeads], ...] = (
+    Finding(
+        "a row of nothing in heads",
+        lambda row: not row.weights.any(),
+        lambda row: attends_to(query_text(row.head, row.query), ALL_MASKED_TEXT),
+    ),
+    Finding(
+        "keys that tie in every head",
+        lambda row: row.common_key[1] == 0,
+        lambda row: attends_to(
+            query_text(row.head, row.query), "several tokens equally in every head"
+        ),
+    ),
+    finding_on(_common_key_amount, "the key of most heads", otherwise, _common_key_text),
+)
 
 
 def explore_long_heads(inspection: Inspection) -> HeadExplorer:

@@ -26,6 +26,7 @@ from attnviz.traces.trace import Trace, join_provenances
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.scales import Scale, centred_scale
+from attnviz.views.heads.sentences import ITSELF, gives, quoted_token
 from attnviz.views.inspection.explored import (
     change_by_others,
     difference_cells,
@@ -367,7 +368,7 @@ def _largest_change_sentence(sentences: TraceComparison) -> str:
     first, second = (f" {phrase}" for phrase in phrases)
     if other_link and _telling_words(sentences):
         first = second = ""  # the words themselves say which sentence it is
-    link_text = f"{query} gives {key} {before} of its attention{first}, {other_link}{after}{second}"
+    link_text = f"{gives(query, key, before)}{first}, {other_link}{after}{second}"
     return f"in {top_head.name}, {link_text}"
 
 
@@ -381,21 +382,14 @@ def _link_token_pairs(
         (rows.others, columns.others, rows.second[change.row], columns.second[change.column]),
     ):
         is_same = rows is columns and query == key
-        yield _quoted_token(tokens, query), "itself" if is_same else _quoted_token(keys, key)
-
-
-def _quoted_token(tokens: Tokens, position: int) -> str:
-    """Return a token, in quotes unless special, numbered if it occurs repeatedly: `"the" (8)`."""
-    label = tokens.labels[position]
-    name = bidi_isolated(label) if position in tokens.special else f'"{bidi_isolated(label)}"'
-    return name if tokens.labels.count(label) == 1 else f"{name} ({position + 1})"
+        yield quoted_token(tokens, query), ITSELF if is_same else quoted_token(keys, key)
 
 
 def _search_scope_sentence(sentences: TraceComparison) -> str:
     """State among which heads and tokens this is the largest change."""
     count, query, rows = len(sentences.heads), sentences.query, sentences.rows
     heads_text = f"in {count} heads" if count > 1 else "in this head"
-    query_text = "" if query is None else f" for {_quoted_token(rows.tokens, rows.first[query])}"
+    query_text = "" if query is None else f" for {quoted_token(rows.tokens, rows.first[query])}"
     if sentences.is_one_sentence:
         return _divergence_sentence(sentences, query_text)
     scope_text = f"this is the largest change{query_text} {heads_text}"
@@ -411,7 +405,7 @@ def _others_sentences(sentences: TraceComparison) -> Iterator[str]:
     top_head = sentences.heads[0]
     link, change = sentences.link(top_head), change_by_others(sentences, top_head)
     if not np.isnan(change):
-        key = _quoted_token(sentences.columns.tokens, link.key)
+        key = quoted_token(sentences.columns.tokens, link.key)
         yield f"other tokens change what they give {key} by {percent_text(change)} on average"
 
 
@@ -458,9 +452,7 @@ def _replacement_sentences(sentences: TraceComparison) -> Iterator[str]:
     pairs = []
     for index in rows.replaced:
         first, second = rows.first[index], rows.second[index]
-        pairs.append(
-            f"{_quoted_token(rows.tokens, first)} and {_quoted_token(rows.others, second)}"
-        )
+        pairs.append(f"{quoted_token(rows.tokens, first)} and {quoted_token(rows.others, second)}")
     if pairs:
         yield f"{', '.join(pairs)} are compared because they are at the same position"
 

@@ -19,8 +19,9 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import bar_scale, centred_scale, weight_scale
 from attnviz.views.grids.section import Section
 from attnviz.views.head_vectors import divisor_texts
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.origin_words import vector_axis
-from attnviz.views.reading import has_single_attention, quoted_token, token_axis
+from attnviz.views.reading import has_single_attention, token_axis
 from attnviz.views.steps import step_sums
 from attnviz.views.steps.scene import Scene, StepSettings
 from attnviz.views.trace import vectors_grid

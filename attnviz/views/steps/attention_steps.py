@@ -23,9 +23,10 @@ from attnviz.views.grids.section import (
     Stages,
     with_sign_between,
 )
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import heads_off_vectors_note
 from attnviz.views.origin_words import sight_sentences
-from attnviz.views.reading import quoted_token, token_axis
+from attnviz.views.reading import token_axis
 from attnviz.views.steps import step_sums, trained
 from attnviz.views.steps.scene import Scene, parameter_count_text
 from attnviz.wording.numbers import exact_text, percent_text

@@ -15,7 +15,8 @@ from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.attention_facts import has_product_scores
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import CellSource, Section
-from attnviz.views.reading import quoted_token, token_axis
+from attnviz.views.heads.sentences import quoted_token
+from attnviz.views.reading import token_axis
 from attnviz.views.steps import step_sums
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.sums import MAX_TERMS, Sum

@@ -16,8 +16,8 @@ from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale
 from attnviz.views.grids.section import Arrow, Plane, Section, cosine_between, vector_length
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.origin_words import vector_axis
-from attnviz.views.reading import quoted_token
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.sums import Sum

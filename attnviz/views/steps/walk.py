@@ -30,9 +30,10 @@ from attnviz.views.grids.axes import named_dimensions
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale
 from attnviz.views.grids.section import Section, with_one_scale
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import random_numbers_caveat
 from attnviz.views.origin_words import dimension_names, written_head_role
-from attnviz.views.reading import quoted_token, token_axis
+from attnviz.views.reading import token_axis
 from attnviz.views.settings_line import settings_line
 from attnviz.views.steps import (
     answer_steps,
