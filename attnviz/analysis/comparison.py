@@ -361,13 +361,11 @@ class Comparison(Showable):
         reference = pair[0].to(weights.device)
         return reference if len(reference) == len(weights) else reference.expand_as(weights)
 
-    def difference(self, index: int, head: int | None) -> Cells | None:
-        """Return an alternative's weights minus the reference's, in one head or for None in the
-        mean of heads. Returns None for the reference itself and for an alternative with other
-        tokens; cells masked in both and equal in both are hidden."""
+    def difference(self, index: int, head: int | None) -> Cells:
+        """Return the weights of an alternative that has a difference, minus the reference's, in one
+        head or for None in the mean of heads; cells masked in both and equal in both are hidden."""
         difference = self.differences[index]
-        if difference is None:
-            return None
+        assert difference is not None
         values = tensor_to_numpy(_head_or_mean_weights(difference, head))
         either = self.alternatives[index].visible_cells(head) | self.base.visible_cells(head)
         hidden = ~tensor_to_numpy(either) & (abs(values) <= MIN_VISIBLE_WEIGHT)

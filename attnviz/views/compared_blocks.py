@@ -40,7 +40,7 @@ MEASURES_NOTE = (
 )
 
 
-def map_groups(heads: ComparedHeads) -> tuple[list[Group], list[Group]]:
+def compared_map_groups(heads: ComparedHeads) -> tuple[list[Group], list[Group]]:
     """Return the groups of a screen and of a picture: maps, their differences from the reference's,
     measures and means along the text.
     """
@@ -139,7 +139,7 @@ def _moved_shares(changes: RowChanges, head: Head) -> Float[np.ndarray, "query"]
     return shares
 
 
-def row_groups(heads: ComparedHeads) -> tuple[list[Group], list[Group]]:
+def compared_row_groups(heads: ComparedHeads) -> tuple[list[Group], list[Group]]:
     """Return the groups of a screen and of a picture on the exact row of one token."""
     comparison, query = heads.comparison, heads.comparison.query
     assert query is not None

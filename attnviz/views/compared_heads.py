@@ -73,9 +73,10 @@ class ComparedHeads:
     @cached_property
     def weights(self) -> list[list[Grid]]:
         """For each alternative, a Grid of the weights of each head, all on one colour scale."""
+        places = range(len(self.numbers))
         return _rows_with_common_scale(
             [
-                [self._weights_grid(index, place) for place, _ in enumerate(self.numbers)]
+                [self._weights_grid(index, place) for place in places]
                 for index, _ in enumerate(self.comparison.alternatives)
             ]
         )
@@ -86,12 +87,12 @@ class ComparedHeads:
         all on one colour scale; an empty list where there is no difference, as where tokens do not
         match.
         """
-        grids_by_alternative = (
-            [self._difference_grid(index, place) for place, _ in enumerate(self.numbers)]
-            for index, _ in enumerate(self.comparison.alternatives)
-        )
+        places = range(len(self.numbers))
         return _rows_with_common_scale(
-            [[grid for grid in grids if grid is not None] for grids in grids_by_alternative]
+            [
+                [] if change is None else [self._difference_grid(index, place) for place in places]
+                for index, change in enumerate(self.comparison.changes)
+            ]
         )
 
     def in_order(self, rows: Sequence[Sequence[Shown]]) -> tuple[Shown, ...]:
@@ -120,30 +121,20 @@ class ComparedHeads:
         )
         return replace(grid, off=(True,) * len(grid.rows)) if is_off else grid
 
-    def _difference_grid(self, index: int, place: int) -> Grid | None:
-        """Return the weights of an alternative minus those of the reference; None where there is no
-        difference.
-        """
-        comparison = self.comparison
-        alternative, base = comparison.alternatives[index], comparison.base
+    def _difference_grid(self, index: int, place: int) -> Grid:
+        """Return the weights of an alternative minus those of the reference in one head."""
+        comparison, alternative = self.comparison, self.comparison.alternatives[index]
         title = difference_title(comparison, alternative) + self.suffixes[place]
-        name = alternative_name(comparison, base)
+        name = alternative_name(comparison, comparison.base)
         note = f"difference: above 0 = attends more than '{name}', below 0 = attends less"
         if comparison.is_long:
-            if alternative is base:
-                return None
             grid = self.weights[index][place]
-            cells = self._block_differences(grid, self.weights[comparison.reference][place])
-            scale = block_difference_scale("difference", cells)
-            return replace(grid, title=title, cells=cells, scale=scale, note=note, off=())
-        differences = comparison.difference(index, self.numbers[place])
-        if differences is None:
-            return None
-        sides, scale = (
-            compared_sides(comparison, alternative),
-            centred_scale("difference", differences),
-        )
-        return self._matrix_grid(sides, title, differences, scale, note)
+            blocks = self._block_differences(grid, self.weights[comparison.reference][place])
+            scale = block_difference_scale("difference", blocks)
+            return replace(grid, title=title, cells=blocks, scale=scale, note=note, off=())
+        cells = comparison.difference(index, self.numbers[place])
+        scale = centred_scale("difference", cells)
+        return self._matrix_grid(compared_sides(comparison, alternative), title, cells, scale, note)
 
     def _block_differences(self, grid: Grid, base: Grid) -> StoredCells:
         differences = grid.values - base.values

@@ -31,12 +31,12 @@ from attnviz.views.answer_tables import (
     ways_answer_bars,
     ways_answers_grid,
 )
-from attnviz.views.compared_blocks import map_groups, row_groups
+from attnviz.views.compared_blocks import compared_map_groups, compared_row_groups
 from attnviz.views.compared_heads import ComparedHeads, compared_heads
 from attnviz.views.comparison_data import (
-    comparison_data,
+    build_comparison_data,
+    build_long_comparison_data,
     explore_comparison,
-    long_comparison_data,
 )
 from attnviz.views.conclusions.conclusion import (
     comparison_title,
@@ -123,9 +123,9 @@ def view(
         comparison = replace(comparison, query=_query_row(comparison, query))
     heads = compared_heads(comparison, mean=mean, log=log)
     if comparison.is_long:
-        contents = _contents_of_long_text(heads)
+        contents = _long_text_contents(heads)
     else:
-        contents = _contents(heads, repeats, track, curves=curves, full=full)
+        contents = _matrix_contents(heads, repeats, track, curves=curves, full=full)
     line, caveat = common_settings_line(comparison), _comparison_caveat(comparison)
     flags = {"curves": curves, "full": full, "mean": mean, "log": log}
     return View(
@@ -152,7 +152,7 @@ def _refuse_curves(*, curves: bool) -> None:
         )
 
 
-def _contents(
+def _matrix_contents(
     heads: ComparedHeads, repeats: int, track: SeedTracker, *, curves: bool, full: bool
 ) -> Contents:
     """Return what a comparison of matrices says and shows: measures, and numbers over seeds."""
@@ -178,19 +178,19 @@ def _contents(
         screen=[*screen, charts],
         picture=[*picture, charts],
         closing=(*closing_sentences, finding),
-        data=comparison_data(comparison, sweep, repeated, finding),
+        data=build_comparison_data(comparison, sweep, repeated, finding),
         slides=lambda: Excerpt((*slides, charts), ""),
     )
 
 
-def _contents_of_long_text(heads: ComparedHeads) -> Contents:
+def _long_text_contents(heads: ComparedHeads) -> Contents:
     """Return what is said and shown of maps of blocks, or of the exact row of one token."""
     comparison = heads.comparison
     finding = long_conclusion(comparison)
-    find_groups = map_groups if comparison.query is None else row_groups
-    screen, picture = find_groups(heads)
+    panel_groups = compared_map_groups if comparison.query is None else compared_row_groups
+    screen, picture = panel_groups(heads)
     closing = (*long_change_sentences(comparison), *_precision_notes(comparison))
-    return Contents(finding, screen, picture, closing, long_comparison_data(heads, finding))
+    return Contents(finding, screen, picture, closing, build_long_comparison_data(heads, finding))
 
 
 def _precision_notes(comparison: Comparison) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ ExplorerRow = tuple[str, str, HeadMap]  # the titles of a row and of a column, a
 HeadFacts = dict[str, Any]  # fields of a HeadMap
 
 
-def comparison_data(
+def build_comparison_data(
     comparison: Comparison, sweep: Sweep | None, repeats: Repeats | None, conclusion: str
 ) -> TableData:
     """Return all data of a Comparison, computed when it is needed; as a table it has a line for
@@ -78,7 +78,7 @@ def comparison_data(
     return TableData("comparison", document, MEASURE_COLUMNS, partial(_measure_lines, comparison))
 
 
-def long_comparison_data(heads: ComparedHeads, conclusion: str) -> TableData:
+def build_long_comparison_data(heads: ComparedHeads, conclusion: str) -> TableData:
     """Return everything that was measured of a long text as data, with a line for each alternative,
     head and query; or the exact rows of the selected query, with a line for each key.
     """
@@ -370,10 +370,9 @@ def _difference_facts(
     comparison, alternative = heads.comparison, heads.comparison.alternatives[index]
     sides = compared_sides(comparison, alternative)
     for head in heads.numbers:
-        cells = partial(_difference_cells, comparison, index, head)
         yield {
             **_shared_axes(sides, axes),
-            "weights": LazyCells(_shape(alternative), cells),
+            "weights": LazyCells(_shape(alternative), partial(comparison.difference, index, head)),
             "without_vectors": "it is a difference of two maps",
             "note": f"above 0 = reads more than '{alternative_name(comparison, comparison.base)}'",
         }
@@ -386,13 +385,6 @@ def _shared_axes(sides: tuple[Tokens, Tokens], axes: dict[object, Axis]) -> Head
         "query_axis": axes.setdefault(id(queries), token_axis("query (reads)", queries)),
         "key_axis": axes.setdefault(id(keys), token_axis("key (is read)", keys)),
     }
-
-
-def _difference_cells(comparison: Comparison, index: int, head: int | None) -> Cells:
-    """Return the cells of a difference that is known to exist."""
-    cells = comparison.difference(index, head)
-    assert cells is not None
-    return cells
 
 
 def _shape(alternative: Alternative) -> tuple[int, int]:
