@@ -291,10 +291,13 @@ class Comparison(Showable):
     @cached_property
     def measures(self) -> tuple[Measures, ...]:
         """The measures of each alternative's weights."""
-        return tuple(
-            measure_weights(each.weights, each.visible, self._matched_reference(each))
-            for each in self.alternatives
-        )
+        measures = []
+        for each in self.alternatives:
+            pair, weights = self._comparable_weights(each), each.weights
+            # The mean of heads is the reference of each head.
+            base = None if pair is None else pair[0].to(weights.device).expand_as(weights)
+            measures.append(measure_weights(weights, each.visible, base))
+        return tuple(measures)
 
     @cached_property
     def differences(self) -> tuple[Weights | None, ...]:
@@ -351,15 +354,6 @@ class Comparison(Showable):
         if len(base) == len(other):
             return base.cpu(), other.cpu()
         return base.cpu().mean(0, keepdim=True), other.cpu().mean(0, keepdim=True)
-
-    def _matched_reference(self, alternative: Alternative) -> Weights | None:
-        """Return the reference's weights, or their mean, for as many heads as the alternative has;
-        None if they cannot be compared."""
-        pair, weights = self._comparable_weights(alternative), alternative.weights
-        if pair is None:
-            return None
-        reference = pair[0].to(weights.device)
-        return reference if len(reference) == len(weights) else reference.expand_as(weights)
 
     def difference(self, index: int, head: int | None) -> Cells:
         """Return the weights of an alternative that has a difference, minus the reference's, in one

@@ -304,7 +304,6 @@ def row_finding(scene: LongScene) -> str:
 
 def _weighted_values_step(scene: LongScene) -> Section:
     """Return the step with the value of each key that is shown times its weight."""
-    keys = scene.visible_keys
     axis = scene.key_axis("key")
     weighted = scene.weighted_values[:, [*scene.written_keys]]
     return Section(
@@ -319,7 +318,7 @@ def _weighted_values_step(scene: LongScene) -> Section:
         grids=scene.head_grids(
             "weighted values", weighted, axis, side="head_value", scale="weighted"
         ),
-        sums=step_sums.weighted_value_sums(scene, scene.layer) if keys else (),
+        sums=step_sums.weighted_value_sums(scene, scene.layer),
     )
 
 
