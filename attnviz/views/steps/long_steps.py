@@ -89,8 +89,7 @@ class LongScene(Scene):
         """Whether the query may attend to each key, in any head."""
         visible = self.layer.visible
         in_heads = visible[:, 0] if visible.ndim == 3 else visible
-        seen: Bool[np.ndarray, "key"] = tensor_to_numpy(in_heads).any(axis=0)
-        return seen
+        return tensor_to_numpy(in_heads.any(0))
 
     @cached_property
     def read_keys(self) -> list[int]:
@@ -271,8 +270,8 @@ def _softmax_step(scene: LongScene) -> Section:
             cell = f"({scene.query_name}, {scene.token_name(scene.keys, key)})"
             writer, weight = scene.write(f"weight{suffix}{cell}"), float(weights[key])
             written.append(writer.exponential_share(shown, index, shift, total, weight))
-    others = counted(scene.unwritten_count, "other key")
-    remarks = scene.unwritten_remark, f"the last term of the sum: {others} together"
+    others_text = counted(scene.unwritten_count, "other key")
+    remarks = scene.unwritten_remark, f"the last term of the sum: {others_text} together"
     return Section(
         number="8",
         name="softmax",
