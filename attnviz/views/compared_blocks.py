@@ -1,4 +1,4 @@
-"""What a Comparison on a long text shows: maps with profiles, means, the exact row of a token."""
+"""What a Comparison on a long text shows: maps with profiles, means, exact rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ComparedHeads: the heads of a Comparison that are shown, as maps of weights and differences."""
+"""ComparedHeads: the heads of a Comparison that are shown, as maps and differences."""
 
 from __future__ import annotations
 
