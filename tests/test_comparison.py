@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from math import e
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from PIL import Image
 from torch.testing import assert_close
 
 from attnviz.analysis.aspects import ASPECTS
-from attnviz.analysis.comparison import Comparison, compare, compare_scores, restrict_to_query
+from attnviz.analysis.comparison import Comparison, compare, compare_scores
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
 from attnviz.renderers.look import TextSize
@@ -236,16 +237,14 @@ def test_other_tokens_cannot_be_subtracted_and_are_not() -> None:
 
 
 def test_one_query_restricts_everything_to_one_row() -> None:
-    grids = [
-        grid for grid in picture_panels(restrict_to_query(compare(TEXT, by="variant"), 2)) if grid
-    ]
+    grids = [grid for grid in picture_panels(replace(compare(TEXT, by="variant"), query=2)) if grid]
 
     assert {grid.values.shape for grid in grids} == {(1, 4)}
     assert all(grid.rows.labels == ("learning",) for grid in grids)
 
 
 def test_one_querys_changes_and_conclusion_are_its_own(attnviz: Attnviz) -> None:
-    full_comparison, row_comparison = compare(TEXT), restrict_to_query(compare(TEXT), 0)
+    full_comparison, row_comparison = compare(TEXT), replace(compare(TEXT), query=0)
 
     assert full_comparison.changes[1] is not None
     assert row_comparison.changes[1] is not None
@@ -343,10 +342,8 @@ def test_what_was_averaged_is_what_the_measures_say() -> None:
 
     assert measures_table(single_head).note.startswith("means over queries · ")
     assert measures_table(several_heads).note.startswith("means over queries and heads · ")
-    assert measures_table(restrict_to_query(several_heads, 1)).note.startswith(
-        "means over heads · "
-    )
-    assert measures_table(restrict_to_query(single_head, 1)).note.startswith("bits = ")
+    assert measures_table(replace(several_heads, query=1)).note.startswith("means over heads · ")
+    assert measures_table(replace(single_head, query=1)).note.startswith("bits = ")
 
 
 def test_heads_that_are_not_as_many_are_compared_in_their_mean() -> None:

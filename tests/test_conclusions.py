@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from attnviz.analysis.aspects import ASPECTS
-from attnviz.analysis.comparison import Comparison, compare, compare_scores, restrict_to_query
+from attnviz.analysis.comparison import Comparison, compare, compare_scores
 from attnviz.analysis.measures import measure_weights
 from attnviz.analysis.seeds import AVERAGED_MEASURES, Repeats, measure_repeats
 from attnviz.attention.variants import VARIANTS
@@ -157,7 +158,7 @@ def test_each_seed_measures_what_a_run_of_it_gives(by: str, options: dict[str, A
 
 
 def test_of_one_query_its_own_row_is_measured() -> None:
-    comparison = restrict_to_query(compare(TEXT, by="mask"), 2)
+    comparison = replace(compare(TEXT, by="mask"), query=2)
 
     repeats = repeat_over_seeds(comparison, 2)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,16 @@ import torch
 
 from attnviz import compare, trace
 from attnviz.analysis.comparison import Comparison
-from attnviz.analysis.long_comparison import LongComparison
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers.picture.items import Panel
 from attnviz.renderers.picture.long_map import LongMapDrawing
 from attnviz.renderers.picture.page_kinds import build_drawing
 from attnviz.renderers.picture.text import Lettering
 from attnviz.traces.matrices import Matrices
+from attnviz.views.compared_blocks import row_measure_means
+from attnviz.views.compared_heads import compared_heads
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.long_map import LongMap
-from attnviz.views.long_comparison import compared_sides, row_measure_means
 from tests.conftest import Attnviz
 from tests.refusals import assert_refused
 from tests.test_long_texts import MANY_WORDS, LargestTensor
@@ -42,28 +43,26 @@ CHOICES_BY_COMPARISON: dict[str, dict[str, Any]] = {
 }
 
 
-def both_comparisons(
-    by: str, text: str = TEXT, **choices: Any
-) -> tuple[Comparison, LongComparison]:
+def both_comparisons(by: str, text: str = TEXT, **choices: Any) -> tuple[Comparison, Comparison]:
     """The comparison with matrices, and the one without."""
     with_matrices, without_matrices = (
         compare(text, by=by, stream=each, **choices) for each in (False, True)
     )
-    assert isinstance(with_matrices, Comparison)
-    assert isinstance(without_matrices, LongComparison)
+    assert not with_matrices.is_long
+    assert without_matrices.is_long
     return with_matrices, without_matrices
 
 
 def test_the_mean_of_heads_of_a_long_text_is_the_mean_of_all() -> None:
     comparison = compare(TEXT, by="scale", variant="multi-head", heads=2, stream=True)
-    assert isinstance(comparison, LongComparison)
-    [ways] = compared_sides(comparison, mean=True)
+    assert comparison.is_long
+    [ways] = compared_heads(comparison, mean=True).long_heads
     maps = comparison.view(mean=True).screen.panels[:2]
     notes = [each.note for each in maps if isinstance(each, Grid)]
     assert ["mean of 2 heads" in note for note in notes] == [True, True]
 
     for way, alternative in zip(ways, comparison.alternatives, strict=True):
-        weights = alternative.weights.attention.rows(slice(None)).double()
+        weights = alternative.weights.double()
         entropies = -(weights * weights.clamp_min(1e-30).log2()).sum(-1)
         assert not torch.allclose(weights[0], weights[1], atol=1e-3)
         blocks = way.cells_in(way.block).values
@@ -76,17 +75,18 @@ def test_the_mean_of_heads_of_a_long_text_is_the_mean_of_all() -> None:
 @pytest.mark.parametrize("by", CHOICES_BY_COMPARISON)
 def test_the_numbers_of_long_texts_are_those_of_matrices(by: str) -> None:
     with_matrices, without_matrices = both_comparisons(by, **CHOICES_BY_COMPARISON[by])
-    sides = compared_sides(without_matrices, mean=False)
+    heads = compared_heads(without_matrices, mean=False)
 
     for index, (expected_way, other) in enumerate(
         zip(with_matrices.alternatives, without_matrices.alternatives, strict=True)
     ):
-        measures, changes = with_matrices.measures[index], without_matrices.changes[index]
+        measures, changes = with_matrices.measures[index], without_matrices.row_changes[index]
         pooled = expected_way.cells(0).pooled(1, 1, share=True)
         assert expected_way.name == other.name
-        assert np.allclose(other.weights.summary.pooled[0], pooled.values, atol=1e-5)
-        assert np.array_equal(other.weights.summary.hidden, pooled.hidden)
-        means = row_measure_means(without_matrices, sides, index)
+        assert other.long_weights is not None
+        assert np.allclose(other.long_weights.summary.pooled[0], pooled.values, atol=1e-5)
+        assert np.array_equal(other.long_weights.summary.hidden, pooled.hidden)
+        means = row_measure_means(heads, index)
         for title, name in (("bits", "entropy"), ("reads", "effective"), ("peak", "peak")):
             if without_matrices.heads:  # else the entropy of a mean is no mean of entropies
                 assert np.isclose(means[title], measures.means()[name], rtol=1e-5)
@@ -106,9 +106,9 @@ def test_the_numbers_of_long_texts_are_those_of_matrices(by: str) -> None:
 
 def test_a_row_is_compared_as_it_is_in_the_whole_text() -> None:
     _, without_matrices = both_comparisons("positions", heads=2)
-    row, changes_of_all = without_matrices.row_changes(11), without_matrices.changes
+    row = replace(without_matrices, query=11)
 
-    for row_change, all_changes in zip(row, changes_of_all, strict=True):
+    for row_change, all_changes in zip(row.row_changes, without_matrices.row_changes, strict=True):
         assert (row_change is None) == (all_changes is None)
         if row_change is not None and all_changes is not None:
             assert torch.allclose(row_change.moved[:, 0], all_changes.moved[:, 11], atol=1e-5)
@@ -199,14 +199,14 @@ def test_comparisons_are_streamed_from_the_memory_budget_on() -> None:
     with pytest.warns(Note) as notes:
         comparison = compare(text, tokenizer="spaces", memory_budget="1MB", resolution=100)
 
-    assert isinstance(comparison, LongComparison)
+    assert comparison.is_long
     assert re.fullmatch(
         r"all weights of 400 tokens would take [\d.]+ MB: they are computed only where they are "
         r"shown, and a block of the map stands for 4 × 4 tokens \('memory_budget' keeps more of "
         r"them\)",
         str(notes[0].message),
     )
-    assert isinstance(compare(text, tokenizer="spaces"), Comparison)
+    assert not compare(text, tokenizer="spaces").is_long
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from attnviz import trace
-from attnviz.analysis.comparison import Comparison, compare, restrict_to_query
+from attnviz.analysis.comparison import Comparison, compare
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.errors import AttnvizError
 from attnviz.traces.matrices import parse_matrices
@@ -155,7 +156,7 @@ def draw_comparison(number: int) -> Evidence | None:
         with record_computations() as measurements:
             view = views.view(comparison, query=query, repeats=draw.repeats())
         if query is not None:
-            comparison = restrict_to_query(comparison, int(query) - 1)
+            comparison = replace(comparison, query=int(query) - 1)
     except AttnvizError:
         return None
     return Evidence(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -24,8 +25,8 @@ from attnviz.analysis.aspects import (
     refuse_model_change,
 )
 from attnviz.analysis.inspection.two_sentences import TraceComparison, compare_two_traces
-from attnviz.analysis.long_comparison import LongComparison, compare_long_sources
 from attnviz.analysis.measures import LargestChange, Measures, Weights, measure_weights
+from attnviz.analysis.row_changes import RowChanges, compare_long_rows
 from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, StoredCells
@@ -43,6 +44,7 @@ from attnviz.traces.inputs import (
     source_tokens,
     with_vectors,
 )
+from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.memory_estimate import streams_comparison
 from attnviz.traces.parts import GIVEN_BLOCK_NAMES
 from attnviz.traces.result import Showable
@@ -55,7 +57,7 @@ from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import built_by, with_checked_arguments, with_checked_settings
 from attnviz.wording.printable import printable_text
-from attnviz.wording.words import and_list, counted, shape_text
+from attnviz.wording.words import and_list, counted, shape_text, with_summary
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -144,23 +146,67 @@ MIN_VISIBLE_WEIGHT = 1e-6  # smaller weights and differences count as 0
 _PARTS_UNCHANGED_BY_ASPECT = {"mask": ("visible",), "dim": ("queries", "keys", "scores")}
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
-class Alternative:
-    """One of the kinds of attention that are compared: its name, weights, mask and trace."""
+class ScoredTokens:
+    """The softmax of scores that are given without a Trace."""
 
-    name: str
     weights: Weights
-    visible: Bool[Tensor, "*head query key"]
+    visible: Bool[Tensor, "query key"]
     tokens: Tokens
     keys: Tokens
-    mistake: str = ""  # what is wrong with it, if it is a mistake
-    trace: Trace | None = None  # None if only scores were given
+
+
+@with_summary
+@dataclass(frozen=True, eq=False)
+class Alternative:
+    """One of the kinds of attention that are compared: a layer of a Trace, or given scores."""
+
+    name: str
+    source: Trace | ScoredTokens
     number: int = 0  # of the layer that is compared
+    mistake: str = ""  # what is wrong with it, if it is a mistake
+
+    @property
+    def trace(self) -> Trace | None:
+        """None if only scores were given."""
+        return self.source if isinstance(self.source, Trace) else None
 
     @property
     def layer(self) -> Layer | None:
         """The attention layer that is compared; None if only scores were given."""
         return None if self.trace is None else self.trace.layers[self.number]
+
+    @property
+    def tokens(self) -> Tokens:
+        return self.source.tokens
+
+    @property
+    def keys(self) -> Tokens:
+        return self.source.keys
+
+    @property
+    def weights(self) -> Weights:
+        """All weights as matrices; of a long text refused if they do not fit in memory."""
+        if isinstance(self.source, ScoredTokens):
+            return self.source.weights
+        return self.source.layers[self.number].attended.weights
+
+    @property
+    def visible(self) -> Bool[Tensor, "*head query key"]:
+        if isinstance(self.source, ScoredTokens):
+            return self.source.visible
+        return self.source.layers[self.number].visible
+
+    @property
+    def long_weights(self) -> LongWeights | None:
+        """The weights of a long text, computed where they are shown; None if they are in memory."""
+        weights = None if self.layer is None else self.layer.weights_on_demand
+        return weights if isinstance(weights, LongWeights) else None
+
+    @property
+    def heads(self) -> int:
+        return len(self.weights) if self.layer is None else self.layer.heads
 
     @property
     def uses_scores_alone(self) -> bool:
@@ -204,8 +250,9 @@ class Alternative:
 @built_by('attnviz.compare("…")')
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Showable):
-    """Kinds of attention, their measures, and the differences of their weights from the
-    reference's.
+    """Kinds of attention and how they differ from the reference: for matrices by measures and
+    differences of weights; for a long text, whose weights are not in memory, by `row_changes`. All
+    of it is computed when it is first asked for.
 
     >>> from attnviz import compare
     >>> found = compare("I am", by="mask", values=["causal", "none"])
@@ -216,9 +263,6 @@ class Comparison(Showable):
     by: str
     alternatives: tuple[Alternative, ...]
     reference: int
-    measures: tuple[Measures, ...]
-    differences: tuple[Weights | None, ...]  # None for the reference and where tokens differ
-    changes: tuple[LargestChange | None, ...]
     query: int | None = None  # the only query that is shown; None shows all
     provenance: Provenance | None = None
     command: Command | None = None  # which repeats this comparison
@@ -229,6 +273,11 @@ class Comparison(Showable):
         return self.alternatives[self.reference]
 
     @property
+    def is_long(self) -> bool:
+        """Whether it is about a long text, whose weights are computed where they are shown."""
+        return self.base.long_weights is not None
+
+    @property
     def rows(self) -> slice:
         """The rows that are shown, as a slice: all, or the row of `query`."""
         return slice(None) if self.query is None else slice(self.query, self.query + 1)
@@ -236,16 +285,81 @@ class Comparison(Showable):
     @property
     def heads(self) -> int | None:
         """The number of heads, or None if the alternatives have different numbers."""
-        counts = {len(alternative.weights) for alternative in self.alternatives}
+        counts = {alternative.heads for alternative in self.alternatives}
         return counts.pop() if len(counts) == 1 else None
 
-    def difference(self, index: int, head: int | None) -> Cells | None:
-        """Return an alternative's weights minus the reference's, in one head or for None in the
-        mean of heads. Returns None for the reference itself and for an alternative with other
-        tokens; cells masked in both and equal in both are hidden."""
-        difference = self.differences[index]
-        if difference is None:
+    @cached_property
+    def measures(self) -> tuple[Measures, ...]:
+        """The measures of each alternative's weights."""
+        measures = []
+        for each in self.alternatives:
+            pair, weights = self._comparable_weights(each), each.weights
+            # The mean of heads is the reference of each head.
+            base = None if pair is None else pair[0].to(weights.device).expand_as(weights)
+            measures.append(measure_weights(weights, each.visible, base))
+        return tuple(measures)
+
+    @cached_property
+    def differences(self) -> tuple[Weights | None, ...]:
+        """Each alternative's weights minus the reference's; None for the reference itself and for
+        alternatives with other tokens.
+        """
+        pairs = map(self._comparable_weights, self.alternatives)
+        return tuple(
+            None if pair is None or each is self.base else pair[1].double() - pair[0].double()
+            for each, pair in zip(self.alternatives, pairs, strict=True)
+        )
+
+    @cached_property
+    def row_changes(self) -> tuple[RowChanges | None, ...]:
+        """How the rows that are shown differ from those of the reference, for a long text in one
+        pass over its weights; None for the reference.
+        """
+        weights = [each.long_weights for each in self.alternatives if each.long_weights is not None]
+        base = weights.pop(self.reference)
+        rows = None if self.query is None else self.rows
+        changes = iter(compare_long_rows(base, weights, rows))
+        return tuple(None if each is self.base else next(changes) for each in self.alternatives)
+
+    @cached_property
+    def changes(self) -> tuple[LargestChange | None, ...]:
+        """The largest change of each alternative's weights, in the rows that are shown; None where
+        there is no difference.
+        """
+        if self.is_long:
+            return tuple(None if each is None else each.largest for each in self.row_changes)
+        return tuple(map(self._largest_change, self.alternatives, self.differences))
+
+    def _largest_change(
+        self, alternative: Alternative, difference: Weights | None
+    ) -> LargestChange | None:
+        pair = self._comparable_weights(alternative)
+        if difference is None or pair is None:
             return None
+        sizes = difference[:, self.rows].abs()
+        head, cell = divmod(int(sizes.argmax()), sizes[0].numel())
+        row, key = divmod(cell, sizes.shape[-1])
+        query = row + (self.query or 0)
+        before, after = (float(weights[head, query, key]) for weights in pair)
+        return LargestChange(None if len(sizes) == 1 else head, query, key, before, after)
+
+    def _comparable_weights(self, alternative: Alternative) -> tuple[Weights, Weights] | None:
+        """Return the weights of the reference and of an alternative on the CPU, or their means over
+        heads if the numbers of heads differ. Returns None if the tokens or shapes differ; two
+        different sentences are compared by position."""
+        base, other = self.base.weights, alternative.weights
+        has_same_tokens = self.by == TEXT_ASPECT or self.base.tokens.ids == alternative.tokens.ids
+        if base.shape[1:] != other.shape[1:] or not has_same_tokens:
+            return None
+        if len(base) == len(other):
+            return base.cpu(), other.cpu()
+        return base.cpu().mean(0, keepdim=True), other.cpu().mean(0, keepdim=True)
+
+    def difference(self, index: int, head: int | None) -> Cells:
+        """Return the weights of an alternative that has a difference, minus the reference's, in one
+        head or for None in the mean of heads; cells masked in both and equal in both are hidden."""
+        difference = self.differences[index]
+        assert difference is not None
         values = tensor_to_numpy(_head_or_mean_weights(difference, head))
         either = self.alternatives[index].visible_cells(head) | self.base.visible_cells(head)
         hidden = ~tensor_to_numpy(either) & (abs(values) <= MIN_VISIBLE_WEIGHT)
@@ -276,7 +390,7 @@ def compare(
     layer: int | None = None,
     command: str | None = None,
     **changes: Unpack[SettingKeywords],
-) -> Comparison: ...  # of a long text a LongComparison, which only its length decides
+) -> Comparison: ...
 
 
 @with_checked_settings(settings_refused)
@@ -294,15 +408,14 @@ def compare(
     layer: int | None = None,
     command: str | None = None,
     **changes: Unpack[SettingKeywords],
-) -> Comparison | LongComparison | TraceComparison:
+) -> Comparison | TraceComparison:
     """Compare kinds of attention on a text with the first of them, or with `reference`.
 
     `by` is the setting that is varied ("mask"; by default the scale) and `values` its values. A
     Trace in place of the text is traced again. With an `other` text both texts are compared in the
     same kind of attention. `layer` is the layer of a model to compare: by default the last. Refuses
     transformer blocks without a model, and given matrices that make `by` pointless. A text whose
-    weights exceed `memory_budget`, or any with `stream`, is compared without matrices of weights: a
-    LongComparison.
+    weights exceed `memory_budget`, or any with `stream`, is compared without matrices of weights.
 
     Two finished Traces are compared head by head, without any of these: `compare(before, after)`.
     `names` are what they are called, `layer` and `head` choose heads, `query` one token's rows.
@@ -335,8 +448,10 @@ def compare(
         right = [name for name in sources if name not in MISTAKES]
         sources = _choose_sources(source, aspect, right, other)
     index = choose_reference([*sources], reference)
-    compare_sources = compare_long_sources if streams else _compare_in_memory
-    comparison = compare_sources(sources, aspect, index, command, number)
+    alternatives = tuple(
+        build_alternative(each, aspect, name, command, number, streams=streams)
+        for name, each in sources.items()
+    )
     repeat_command = source_command(
         "compare",
         source,
@@ -345,24 +460,14 @@ def compare(
         reference=reference,
         layer=layer,
     )
-    first = comparison.alternatives[0].trace
-    return replace(
-        comparison,
+    first = alternatives[0].trace
+    return Comparison(
+        aspect,
+        alternatives,
+        index,
         provenance=first.provenance if first else None,
         command=repeat_command and replace(repeat_command, second=other),
     )
-
-
-def _compare_in_memory(
-    sources: Mapping[str, Source], by: str, reference: int, command: str | None, layer: int
-) -> Comparison:
-    """Trace each of the sources, which are named by values of `by`, with all their weights, and
-    return the comparison of this layer of all.
-    """
-    alternatives = [
-        build_alternative(source, by, name, command, layer) for name, source in sources.items()
-    ]
-    return contrast_alternatives(alternatives, by, reference)
 
 
 def _settings_for_text(
@@ -498,10 +603,10 @@ def compare_scores(
     keys_as_tokens = tokens_of_words(tokens or [str(number + 1) for number in range(keys)])
     weights = [arithmetic.attention_weights(scores * scale, mask) for scale in (1.0, width**-0.5)]
     alternatives = [
-        Alternative(name, rows, mask, keys_as_tokens, keys_as_tokens)
+        Alternative(name, ScoredTokens(rows, mask, keys_as_tokens, keys_as_tokens))
         for name, rows in zip(("unscaled", "scaled"), weights, strict=True)
     ]
-    return contrast_alternatives(alternatives, "scale", 0)
+    return Comparison("scale", tuple(alternatives), 0)
 
 
 def _refuse_misfit_scores(
@@ -522,72 +627,19 @@ def _refuse_misfit_scores(
         raise AttnvizError(problem, "name each key, or leave 'tokens' out")
 
 
-def contrast_alternatives(
-    alternatives: Sequence[Alternative], by: str, reference: int
-) -> Comparison:
-    """Return the comparison of the alternatives: the measures of each one's weights, and its
-    differences from the alternative at index `reference`. `by` is the aspect that varies, such as
-    "mask"."""
-    base = alternatives[reference]
-    pairs = [_comparable_weights(base, alternative, by) for alternative in alternatives]
-    measures: list[Measures] = []
-    differences: list[Weights | None] = []
-    changes: list[LargestChange | None] = []
-    for item, pair in zip(alternatives, pairs, strict=True):
-        reference_weights = _matched_reference(pair, item.weights)
-        measures.append(measure_weights(item.weights, item.visible, reference_weights))
-        if pair is None or item is base:
-            differences.append(None)
-            changes.append(None)
-        else:
-            differences.append(difference := pair[1].double() - pair[0].double())
-            changes.append(_largest_change(difference, *pair))
-    return Comparison(
-        by=by,
-        alternatives=tuple(alternatives),
-        reference=reference,
-        measures=tuple(measures),
-        differences=tuple(differences),
-        changes=tuple(changes),
-    )
-
-
-def restrict_to_query(comparison: Comparison, query: int) -> Comparison:
-    """Return the comparison with `query` as its only row shown, and with each largest change taken
-    from that row. The measures stay as they are."""
-    changes: list[LargestChange | None] = []
-    pairs = zip(comparison.alternatives, comparison.differences, strict=True)
-    for alternative, difference in pairs:
-        pair = _comparable_weights(comparison.base, alternative, comparison.by)
-        if difference is None or pair is None:
-            changes.append(None)
-            continue
-        before, after = (weights[:, query : query + 1] for weights in pair)
-        change = _largest_change(difference[:, query : query + 1], before, after)
-        changes.append(replace(change, query=query))
-    return replace(comparison, query=query, changes=tuple(changes))
-
-
 def build_alternative(
-    source: Source, by: str, name: str, command: str | None = None, number: int = 0
+    source: Source, by: str, name: str, command: str | None, number: int, *, streams: bool
 ) -> Alternative:
     """Trace the source of the value `name` of the setting `by`, and return layer `number` as an
-    alternative. If `by` is "mask", `name` may also be a deliberate mistake."""
+    alternative; if it `streams`, without matrices of weights. If `by` is "mask", `name` may also be
+    a deliberate mistake."""
     mistake = MISTAKES.get(name) if by == "mask" else None
+    if streams:
+        source = replace(source, settings=replace(source.settings, stream=True))
     trace = trace_source(
-        source, mistake=mistake.name if mistake else "", command=command, needs_matrices=True
+        source, mistake=mistake.name if mistake else "", command=command, needs_matrices=not streams
     )
-    layer = trace.layers[number]
-    return Alternative(
-        name=name,
-        weights=layer.attended.weights,
-        visible=layer.visible,
-        tokens=trace.tokens,
-        keys=trace.keys,
-        mistake=mistake.about if mistake else "",
-        trace=trace,
-        number=number,
-    )
+    return Alternative(name, trace, number, mistake.about if mistake else "")
 
 
 def _choose_sources(
@@ -665,38 +717,3 @@ def _narrow_head_settings(source: Source) -> Settings:
 def _head_or_mean_weights(weights: Weights, head: int | None) -> Float[Tensor, "query key"]:
     head_weights: Tensor = weights.mean(0) if head is None else weights[head]
     return head_weights
-
-
-def _comparable_weights(
-    base: Alternative, alternative: Alternative, by: str
-) -> tuple[Weights, Weights] | None:
-    """Return the weights of both on the CPU, or their means over heads if the numbers of heads
-    differ. Returns None if the tokens or shapes differ; two different sentences are compared by
-    position."""
-    has_same_tokens = by == TEXT_ASPECT or base.tokens.ids == alternative.tokens.ids
-    if base.weights.shape[1:] != alternative.weights.shape[1:] or not has_same_tokens:
-        return None
-    base_weights, other_weights = base.weights.cpu(), alternative.weights.cpu()
-    if len(base_weights) == len(other_weights):
-        return base_weights, other_weights
-    return base_weights.mean(0, keepdim=True), other_weights.mean(0, keepdim=True)
-
-
-def _matched_reference(pair: tuple[Weights, Weights] | None, weights: Weights) -> Weights | None:
-    """Return the reference's weights from a pair of comparable weights, repeated to as many heads
-    as `weights` has. Returns None if there is no pair."""
-    if pair is None:
-        return None
-    reference = pair[0].to(weights.device)
-    return reference if len(reference) == len(weights) else reference.expand_as(weights)
-
-
-def _largest_change(difference: Weights, before: Weights, after: Weights) -> LargestChange:
-    """Return the change at the largest absolute number in `difference`, with the weights before and
-    after. Its head is None if there is a single head or a mean."""
-    sizes = difference.abs()
-    head, row = divmod(int(sizes.argmax()), difference[0].numel())
-    query, key = divmod(row, difference.shape[-1])
-    cell = head, query, key
-    shown_head = None if len(difference) == 1 else head
-    return LargestChange(shown_head, query, key, float(before[cell]), float(after[cell]))

@@ -55,7 +55,6 @@ from attnviz.wording.commands import option_name
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
-    from attnviz.analysis.long_comparison import LongComparison
     from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
     from attnviz.views.view import View
@@ -338,7 +337,7 @@ def _compare_texts(
     options: ComparisonOptions,
     outputs: OutputOptions,
     pictures: PictureOptions,
-) -> Comparison | LongComparison:
+) -> Comparison:
     """Return the comparison of alternatives of attention on a text, or of two texts.
 
     Refuses a missing or unusable text, and two texts with different numbers of tokens.
@@ -393,7 +392,7 @@ def _read_base_trace(
 
 def build_comparison(
     text: str | Trace | None, settings: Settings, options: ComparisonOptions, command: str
-) -> Comparison | LongComparison:
+) -> Comparison:
     """Return the Comparison of a text or trace that the options describe.
 
     Refuses a number of --repeats that is not possible. `command`: the command line, as provenance.
@@ -414,7 +413,7 @@ def build_comparison(
 
 
 def comparison_view(
-    comparison: Comparison | LongComparison,
+    comparison: Comparison,
     options: ComparisonOptions,
     outputs: OutputOptions,
     *,
@@ -424,10 +423,12 @@ def comparison_view(
 
     `log`: the maps of a long text are coloured by logarithm; refused for other comparisons.
     """
-    from attnviz.analysis.long_comparison import LongComparison
-
-    track = partial(with_progress_bar, label="drawing seeds", quiet=outputs.quiet)
-    choices: dict[str, Any] = {"curves": options.curves, "mean": options.mean, "log": log}
-    if not isinstance(comparison, LongComparison):  # whose numbers are those of one seed
-        choices |= {"full": outputs.full, "track": track, "repeats": options.repeats}
-    return comparison.view_for_command(query=outputs.query, **choices)
+    return comparison.view_for_command(
+        query=outputs.query,
+        full=outputs.full,
+        curves=options.curves,
+        mean=options.mean,
+        repeats=options.repeats,
+        log=log,
+        track=partial(with_progress_bar, label="drawing seeds", quiet=outputs.quiet),
+    )

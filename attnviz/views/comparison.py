@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from attnviz.analysis.aspects import (
@@ -14,8 +14,7 @@ from attnviz.analysis.aspects import (
     SHARED_VECTORS,
     TEXT_ASPECT,
 )
-from attnviz.analysis.comparison import Alternative, Comparison, find_in_both, restrict_to_query
-from attnviz.analysis.long_comparison import LongComparison
+from attnviz.analysis.comparison import Comparison, find_in_both
 from attnviz.analysis.seeds import (
     DEFAULT_REPEATS,
     SeedTracker,
@@ -24,9 +23,7 @@ from attnviz.analysis.seeds import (
     refuse_without_curves,
     sweep_comparison,
 )
-from attnviz.cells import Cells
 from attnviz.errors import AttnvizError
-from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Trace
 from attnviz.views.answer_tables import (
     answer_flips_finding,
@@ -34,37 +31,39 @@ from attnviz.views.answer_tables import (
     ways_answer_bars,
     ways_answers_grid,
 )
-from attnviz.views.comparison_data import build_comparison_data, explore_comparison
+from attnviz.views.compared_blocks import compared_map_groups, compared_row_groups
+from attnviz.views.compared_heads import ComparedHeads, compared_heads
+from attnviz.views.comparison_data import (
+    build_comparison_data,
+    build_long_comparison_data,
+    explore_comparison,
+)
 from attnviz.views.conclusions.conclusion import (
     comparison_title,
     conclusion,
     largest_change_sentences,
 )
+from attnviz.views.conclusions.long_findings import long_change_sentences, long_conclusion
 from attnviz.views.conclusions.mistake_findings import mistake_notes
 from attnviz.views.drawing_ways import refuse_logarithm
-from attnviz.views.grids.axes import AXES_NOTE
-from attnviz.views.grids.grid import OFF_SUFFIX, Grid, with_common_scales
-from attnviz.views.grids.scales import Scale, centred_scale, weight_scale
 from attnviz.views.measure_tables import (
     alternative_name,
-    alternative_title,
-    compared_tokens,
-    difference_title,
     measures_by_query,
     measures_table,
     sweep_curves,
 )
 from attnviz.views.notes import softmax_caveat
-from attnviz.views.reading import token_axis
 from attnviz.views.settings_line import ATTENTION_PART, settings_line
-from attnviz.views.view import Excerpt, Group, View, build_page
+from attnviz.views.view import Excerpt, Group, TableData, View, build_page
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import exact_text
 from attnviz.wording.words import and_list
 
-ShownHeads = Sequence[int | None]  # the heads that are shown; None is the mean of all
-
 MAX_DIFFERENCE_PANELS = 6  # a picture of more panels has no differences
+HALF_DTYPES = {"bfloat16", "float16"}
+HALF_PRECISION_NOTE = (
+    "half precision rounds queries, keys and values here; their softmax is computed in 32 bits"
+)
 COMPARISON_TITLES = {ABLATION_ASPECT: "switching heads off"}  # for aspects that are not nouns
 VARYING_SETTINGS = {  # for each aspect, the settings that differ and that the line leaves out
     "scale": ("scale",),
@@ -81,6 +80,18 @@ VARYING_SETTINGS = {  # for each aspect, the settings that differ and that the l
     "text": (),
     "without": (),
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """What a comparison says and shows."""
+
+    headline: str
+    screen: list[Group]
+    picture: list[Group]
+    closing: tuple[str, ...]
+    data: TableData
+    slides: Callable[[], Excerpt] | None = None
 
 
 def view(
@@ -100,21 +111,59 @@ def view(
     `query` (a word, or a position from 0) keeps the row of one token only; `curves` shows only the
     curves and is refused where there are none; `full` adds measures for each query; `mean` shows
     the mean of the heads instead of each head, as do alternatives whose numbers of heads differ.
-    `repeats` is the number of seeds; `track` wraps the loop over seeds to show progress. `log` is
-    for long texts, and refused.
+    `repeats` is the number of seeds; `track` wraps the loop over seeds to show progress. `log`
+    colours the maps of a long text by logarithm, and is refused for other texts.
     """
-    refuse_logarithm(log=log)
+    if comparison.is_long:
+        _refuse_curves(curves=curves)
+        repeats, full = DEFAULT_REPEATS, False  # of a long text, the numbers of one seed are shown
+    else:
+        refuse_logarithm(log=log)
     if query is not None:
-        comparison = restrict_to_query(comparison, _query_row(comparison, query))
+        comparison = replace(comparison, query=_query_row(comparison, query))
+    heads = compared_heads(comparison, mean=mean, log=log)
+    if comparison.is_long:
+        contents = _long_text_contents(heads)
+    else:
+        contents = _matrix_contents(heads, repeats, track, curves=curves, full=full)
+    line, caveat = common_settings_line(comparison), _comparison_caveat(comparison)
+    flags = {"curves": curves, "full": full, "mean": mean, "log": log}
+    return View(
+        title=COMPARISON_TITLES.get(comparison.by, f"compared by {comparison.by}"),
+        headline=contents.headline,
+        settings=line,
+        screen=build_page(contents.screen, line, caveat),
+        picture=build_page(contents.picture, line, caveat),
+        slides=contents.slides,
+        closing=contents.closing,
+        head_explorer=lambda: explore_comparison(heads),
+        data=contents.data,
+        provenance=comparison.provenance,
+        command=_comparison_command(comparison, repeats, flags),
+    )
+
+
+def _refuse_curves(*, curves: bool) -> None:
+    if curves:
+        raise AttnvizError(
+            "curves are drawn over many seeds, and each needs all weights of the text in memory",
+            "leave --curves out, or give a shorter text",
+            about="curves",
+        )
+
+
+def _matrix_contents(
+    heads: ComparedHeads, repeats: int, track: SeedTracker, *, curves: bool, full: bool
+) -> Contents:
+    """Return what a comparison of matrices says and shows: measures, and numbers over seeds."""
+    comparison = heads.comparison
     sweep = sweep_comparison(comparison, repeats, track)
     if curves and sweep is None:
         refuse_without_curves(comparison)
     repeated = measure_repeats(comparison, repeats, track) if sweep is None else None
-    line, finding = common_settings_line(comparison), conclusion(comparison, sweep, repeated)
-    heads = _compared_heads(comparison, mean=mean)
-    screen, picture = _way_tables(comparison, sweep, heads, full=full) if not curves else ([], [])
+    finding = conclusion(comparison, sweep, repeated)
+    screen, picture = _way_tables(heads, sweep, full=full) if not curves else ([], [])
     charts = Group("curves", tuple(sweep_curves(sweep) if sweep else ()))
-    random_caveat = _comparison_caveat(comparison)
     changes = () if curves else (*mistake_notes(comparison), *largest_change_sentences(comparison))
     closing_sentences = (*changes, *_answer_sentences(comparison))
     headline = comparison_title(comparison, sweep, repeated)
@@ -124,21 +173,31 @@ def view(
     # The first slide shows the answers as bars.
     hidden_group = "prediction" if comparison.by == ABLATION_ASPECT else None
     slides = [group for group in screen if group.name != hidden_group]
-    return View(
-        title=COMPARISON_TITLES.get(comparison.by, f"compared by {comparison.by}"),
+    return Contents(
         headline=headline,
-        settings=line,
-        screen=build_page([*screen, charts], line, random_caveat),
-        picture=build_page([*picture, charts], line, random_caveat),
-        slides=lambda: Excerpt((*slides, charts), ""),
+        screen=[*screen, charts],
+        picture=[*picture, charts],
         closing=(*closing_sentences, finding),
-        head_explorer=lambda: explore_comparison(
-            comparison, heads, _averaged_heads_note(comparison, heads[0])
-        ),
         data=build_comparison_data(comparison, sweep, repeated, finding),
-        provenance=comparison.provenance,
-        command=_comparison_command(comparison, repeats, curves=curves, full=full, mean=mean),
+        slides=lambda: Excerpt((*slides, charts), ""),
     )
+
+
+def _long_text_contents(heads: ComparedHeads) -> Contents:
+    """Return what is said and shown of maps of blocks, or of the exact row of one token."""
+    comparison = heads.comparison
+    finding = long_conclusion(comparison)
+    panel_groups = compared_map_groups if comparison.query is None else compared_row_groups
+    screen, picture = panel_groups(heads)
+    closing = (*long_change_sentences(comparison), *_precision_notes(comparison))
+    return Contents(finding, screen, picture, closing, build_long_comparison_data(heads, finding))
+
+
+def _precision_notes(comparison: Comparison) -> tuple[str, ...]:
+    """Return what half precision means here, where dtypes are compared and one is."""
+    traces = [trace for _, trace in _named_traces(comparison)]
+    is_half = comparison.by == "dtype" and HALF_DTYPES & {each.provenance.dtype for each in traces}
+    return (HALF_PRECISION_NOTE,) if is_half else ()
 
 
 def _named_traces(comparison: Comparison) -> list[tuple[str, Trace]]:
@@ -195,24 +254,26 @@ def _answer_sentences(comparison: Comparison) -> tuple[str, ...]:
 
 
 def _way_tables(
-    comparison: Comparison, sweep: Sweep | None, heads: ShownHeads, *, full: bool
+    heads: ComparedHeads, sweep: Sweep | None, *, full: bool
 ) -> tuple[list[Group], list[Group]]:
     """Return the groups that precede the curves: those of the screen and those of a picture.
 
     Where heads are switched off, the answers come first, weights have no differences, and a picture
     shows only the answers, or the weights if there are none.
     """
-    picture_groups = _comparison_picture(comparison, heads, charts=sweep is not None)
-    answers, bars = _answer_groups(comparison)
-    if comparison.by == ABLATION_ASPECT:  # which changes no weights in its own layer
-        weights = tuple(chain.from_iterable(weights_by_alternative(comparison, heads)))
+    picture_groups = _comparison_picture(heads, charts=sweep is not None)
+    answers, bars = _answer_groups(heads.comparison)
+    if heads.comparison.by == ABLATION_ASPECT:  # which changes no weights in its own layer
+        weights = Group("alternatives", heads.in_order(heads.weights))
         # The answers are the finding, and the maps are all alike: a picture leaves them out.
-        return [*answers, Group("alternatives", weights)], bars or picture_groups
-    screen = _comparison_screen(comparison, heads, full=full)
+        return [*answers, weights], bars or picture_groups
+    screen = _comparison_screen(heads, full=full)
     return [*screen, *answers], [*picture_groups, *answers]
 
 
-def _comparison_command(comparison: Comparison, repeats: int, **flags: bool) -> Command | None:
+def _comparison_command(
+    comparison: Comparison, repeats: int, flags: Mapping[str, bool]
+) -> Command | None:
     """Return the Command that reproduces this view, with `repeats` and `flags` only where they are
     not the default; None where the Comparison has no command.
     """
@@ -242,14 +303,6 @@ def _query_row(comparison: Comparison, query: int | str) -> int:
     return comparison.base.tokens.index(query, "query")
 
 
-def _compared_heads(comparison: Comparison, *, mean: bool) -> ShownHeads:
-    """Return the indices of the heads to show, or `[None]` for their mean: with `mean`, for a
-    single head, and where alternatives have different numbers of heads.
-    """
-    is_single = mean or comparison.heads in (None, 1)
-    return [None] if is_single else [*range(comparison.heads or 1)]
-
-
 def _comparison_caveat(comparison: Comparison) -> str:
     """Return a note on what is random in the weights of the first alternative with random weights;
     empty if nothing is random in any.
@@ -259,36 +312,34 @@ def _comparison_caveat(comparison: Comparison) -> str:
     return next((text for text in caveats if text), "")
 
 
-def _comparison_screen(comparison: Comparison, heads: ShownHeads, *, full: bool) -> list[Group]:
+def _comparison_screen(heads: ComparedHeads, *, full: bool) -> list[Group]:
     """Return the groups for a screen: the weights of each alternative, their differences from the
     reference, and measures (with `full`, also for each query unless one is selected).
     """
+    comparison = heads.comparison
     rows = measures_by_query(comparison) if full and comparison.query is None else []
-    weights = chain.from_iterable(weights_by_alternative(comparison, heads))
-    differences = chain.from_iterable(differences_by_alternative(comparison, heads))
     return [
-        Group("alternatives", tuple(weights)),
-        Group("differences", tuple(differences)),
+        Group("alternatives", heads.in_order(heads.weights)),
+        Group("differences", heads.in_order(heads.differences)),
         Group("measures", (measures_table(comparison), *rows)),
     ]
 
 
-def _comparison_picture(comparison: Comparison, heads: ShownHeads, *, charts: bool) -> list[Group]:
+def _comparison_picture(heads: ComparedHeads, *, charts: bool) -> list[Group]:
     """Return the groups of a picture: weights, with differences beside two alternatives or below
     each of more than two; several heads have a column each.
 
     Differences are left out where heads are switched off and where there are more than
     MAX_DIFFERENCE_PANELS panels of weights, or more than two if `charts` (curves) are drawn too.
     """
-    weights = weights_by_alternative(comparison, heads)
-    differences = differences_by_alternative(comparison, heads)
-    count = len(weights) * len(heads)
+    comparison, weights, differences = heads.comparison, heads.weights, heads.differences
+    count = len(weights) * len(heads.numbers)
     if comparison.by == ABLATION_ASPECT or count > (2 if charts else MAX_DIFFERENCE_PANELS):
         differences = [[] for _ in weights]
-    if len(heads) > 1:
+    if len(heads.numbers) > 1:
         pairs = zip(weights, differences, strict=True)
         table = tuple(grid for pair in pairs for grids in pair for grid in grids)
-        return [Group("alternatives", table, kind="table", column_count=len(heads))]
+        return [Group("alternatives", table, kind="table", column_count=len(heads.numbers))]
     panels = tuple(chain.from_iterable(weights))
     if len(panels) == 2:
         panels = (*panels, *chain.from_iterable(differences))
@@ -298,37 +349,7 @@ def _comparison_picture(comparison: Comparison, heads: ShownHeads, *, charts: bo
     return [Group("alternatives", panels, below if any(below) else (), kind="rows")]
 
 
-def weights_by_alternative(comparison: Comparison, heads: ShownHeads) -> list[list[Grid]]:
-    """Return, for each alternative, a Grid of the weights of each shown head (None: the mean of the
-    heads), all on one colour scale.
-    """
-    return _rows_with_common_scale(
-        [
-            [_alternative_weights_grid(comparison, alternative, head) for head in heads]
-            for alternative in comparison.alternatives
-        ]
-    )
-
-
-def differences_by_alternative(comparison: Comparison, heads: ShownHeads) -> list[list[Grid]]:
-    """Return, for each alternative, a Grid of its weights minus those of the reference for each
-    shown head, all on one colour scale; an empty list where there is no difference, as where tokens
-    do not match.
-    """
-    return _rows_with_common_scale(
-        [
-            [grid for head in heads if (grid := _difference_grid(comparison, index, head))]
-            for index in range(len(comparison.alternatives))
-        ]
-    )
-
-
-def _rows_with_common_scale(rows: list[list[Grid]]) -> list[list[Grid]]:
-    scaled_grids = iter(with_common_scales(list(chain.from_iterable(rows))))
-    return [[next(scaled_grids) for _ in grids] for grids in rows]
-
-
-def common_settings_line(comparison: Comparison | LongComparison) -> str:
+def common_settings_line(comparison: Comparison) -> str:
     """Return the line of the settings that all alternatives share, without the setting compared,
     and which weights are compared.
     """
@@ -345,7 +366,7 @@ def common_settings_line(comparison: Comparison | LongComparison) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _fixed_aspect_text(aspect_text: str, comparison: Comparison | LongComparison) -> str:
+def _fixed_aspect_text(aspect_text: str, comparison: Comparison) -> str:
     """Return what all alternatives share, from the `aspect_text` of the compared setting, reworded
     where scores or tokens without a text are given.
 
@@ -372,66 +393,3 @@ def _weights_stage_text(trace: Trace) -> str:
     if mixed_by == "mistake" or not (dropout or "kept" in trace.layers[0].given):
         return ""
     return f"weights before dropout {exact_text(dropout)}" if dropout else "weights before dropout"
-
-
-def _alternative_weights_grid(
-    comparison: Comparison, alternative: Alternative, head: int | None
-) -> Grid:
-    """Return the Grid of the weights of one alternative in one head, or in the mean of heads for
-    None; a switched-off head is marked as off.
-    """
-    cells = alternative.cells(head)
-    is_off = alternative.layer is not None and head in alternative.layer.off
-    title = f"{alternative_title(comparison, alternative)}{_head_suffix(head)}{OFF_SUFFIX * is_off}"
-    note = " · ".join(filter(None, (AXES_NOTE, _averaged_heads_note(comparison, head))))
-    token_sides = alternative.tokens, alternative.keys
-    grid = _comparison_grid(comparison, token_sides, title, cells, weight_scale(cells), note)
-    return replace(grid, off=(True,) * len(grid.rows)) if is_off else grid
-
-
-def _averaged_heads_note(comparison: Comparison, head: int | None) -> str:
-    """Return a note that heads were averaged, with the reason if their number differs; empty for a
-    single head or where `head` is not None.
-    """
-    if head is not None or comparison.heads == 1:
-        return ""
-    if comparison.heads is None:
-        return "mean of the heads, whose number differs"
-    return f"mean of {comparison.heads} heads"
-
-
-def _head_suffix(head: int | None) -> str:
-    """Return ` · head 2` for a title; empty for None, the mean of the heads."""
-    return "" if head is None else f" · head {head}"
-
-
-def _difference_grid(comparison: Comparison, index: int, head: int | None) -> Grid | None:
-    """Return the Grid of the weights of alternative `index` minus those of the reference; None
-    where there is no difference, as where tokens do not match.
-    """
-    alternative, cells = comparison.alternatives[index], comparison.difference(index, head)
-    if cells is None:
-        return None
-    title = f"{difference_title(comparison, alternative)}{_head_suffix(head)}"
-    base = alternative_name(comparison, comparison.base)
-    note = f"difference: above 0 = attends more than '{base}', below 0 = attends less"
-    scale, tokens = centred_scale("difference", cells), compared_tokens(comparison, alternative)
-    keys = tokens if alternative.keys is alternative.tokens else alternative.keys
-    return _comparison_grid(comparison, (tokens, keys), title, cells, scale, note)
-
-
-def _comparison_grid(
-    comparison: Comparison,
-    sides: tuple[Tokens, Tokens],
-    title: str,
-    cells: Cells,
-    scale: Scale,
-    note: str,
-) -> Grid:
-    """Return a Grid of cells, cut to the row of the selected query if there is one; `sides` are the
-    tokens of the rows (queries) and of the columns (keys).
-    """
-    rows, columns = token_axis("query (reads)", sides[0]), token_axis("key (is read)", sides[1])
-    grid = Grid(title, rows, columns, cells, scale, note=note, share=True)
-    query = comparison.query
-    return grid if query is None else grid.part(slice(query, query + 1))

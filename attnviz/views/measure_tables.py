@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 import numpy as np
 
 from attnviz.analysis.aspects import ABLATION_ASPECT, NO_HEADS_OFF, TEXT_ASPECT
 from attnviz.analysis.comparison import Alternative, Comparison, combine_tokens
-from attnviz.analysis.long_comparison import LongAlternative, LongComparison
 from attnviz.analysis.measures import QUANTILE_BAND, Measures
 from attnviz.analysis.seeds import SWEEP_SERIES, Sweep
 from attnviz.tokens.tokens import Tokens
@@ -45,9 +45,7 @@ SWEEP_TITLES = {
 }
 
 
-def alternative_name(
-    comparison: Comparison | LongComparison, alternative: Alternative | LongAlternative
-) -> str:
+def alternative_name(comparison: Comparison, alternative: Alternative) -> str:
     """Return an alternative's name for tables and pictures: `without L0H0`, `dim 8`; a mistake is
     marked with ✗.
     """
@@ -59,9 +57,7 @@ def alternative_name(
     return f"✗ {name}" if alternative.mistake else name
 
 
-def alternative_title(
-    comparison: Comparison | LongComparison, alternative: Alternative | LongAlternative
-) -> str:
+def alternative_title(comparison: Comparison, alternative: Alternative) -> str:
     """Return the title of an alternative's panel: its name, or `first` or `second` where two
     sentences are compared.
     """
@@ -70,9 +66,7 @@ def alternative_title(
     return "first" if alternative is comparison.alternatives[0] else "second"
 
 
-def difference_title(
-    comparison: Comparison | LongComparison, alternative: Alternative | LongAlternative
-) -> str:
+def difference_title(comparison: Comparison, alternative: Alternative) -> str:
     """Return the title of the difference of an alternative from the reference: `causal − none`."""
     pair = (alternative, comparison.base)
     return " − ".join(alternative_title(comparison, way) for way in pair)
@@ -97,6 +91,12 @@ def compared_tokens(comparison: Comparison, alternative: Alternative) -> Tokens:
     return combine_tokens(comparison.base.tokens, alternative.tokens)
 
 
+def compared_sides(comparison: Comparison, alternative: Alternative) -> tuple[Tokens, Tokens]:
+    """Return the tokens that label the queries and the keys of a difference from the reference."""
+    tokens = compared_tokens(comparison, alternative)
+    return tokens, tokens if alternative.keys is alternative.tokens else alternative.keys
+
+
 def measures_table(comparison: Comparison) -> Grid:
     """Return a table of the mean measures: a row for each alternative, a column for each measure;
     NaN is masked.
@@ -105,14 +105,22 @@ def measures_table(comparison: Comparison) -> Grid:
     title, query = "measures", comparison.query
     if query is not None:
         title += f" of {query + 1} {compared_query_label(comparison, query)}"
+    rows = [{text: row[name] for name, text in MEASURE_TITLES.items()} for row in means]
+    return means_table(comparison, title, rows, _measures_note(comparison))
+
+
+def means_table(
+    comparison: Comparison, title: str, means: Sequence[Mapping[str, float]], note: str
+) -> Grid:
+    """Return a table of means by their titles, with a row for each alternative; NaN is masked."""
     names = [alternative_name(comparison, alternative) for alternative in comparison.alternatives]
     return Grid(
         title,
         plain_axis("way", names),
-        plain_axis("measure", [*MEASURE_TITLES.values()]),
-        cells_without_nan(np.array([[row[name] for name in MEASURE_TITLES] for row in means])),
+        plain_axis("measure", [*means[0]]),
+        cells_without_nan(np.array([[*row.values()] for row in means])),
         colorless_scale("measure"),
-        note=_measures_note(comparison),
+        note=note,
     )
 
 

@@ -44,7 +44,6 @@ QUANTISATION_COLUMN = "stored as"  # the last column, where a model stores weigh
 VIEW_FUNCTIONS = {  # imported only when they are needed
     "Trace": "attnviz.views.trace:view",
     "Comparison": "attnviz.views.comparison:view",
-    "LongComparison": "attnviz.views.long_comparison:view",
     "Learning": "attnviz.views.learning_comparison:view",
     "Walk": "attnviz.views.steps.walk:view",
     "Example": "attnviz.views.example:view",

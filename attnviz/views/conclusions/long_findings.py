@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 
 import torch
 
-from attnviz.analysis.long_comparison import LongAlternative, LongComparison, RowChanges
-from attnviz.analysis.measures import LargestChange, entropy, normalize_rows
+from attnviz.analysis.comparison import Comparison
+from attnviz.analysis.measures import entropy, normalize_rows
 from attnviz.tokens.tokens import Tokens
-from attnviz.views.conclusions.conclusion import ROUNDING_FINDINGS, RoundingFacts
+from attnviz.traces.long_weights import LongWeights
+from attnviz.views.conclusions.conclusion import (
+    CHANGE_FINDINGS,
+    ROUNDING_FINDINGS,
+    ChangeFacts,
+    RoundingFacts,
+)
 from attnviz.views.conclusions.findings import choose_sentence
 from attnviz.views.heads.passages import counted_text, quoted_label
 from attnviz.views.measure_tables import alternative_name
-from attnviz.wording.numbers import (
-    distinguishing_digits,
-    fixed_text,
-    percent_text,
-    share_text,
-    significant_text,
-)
+from attnviz.wording.numbers import distinguishing_digits, fixed_text, percent_text
 from attnviz.wording.words import and_list
 
 NO_CHANGE = 1e-6  # changes up to this are rounding,
@@ -29,108 +28,61 @@ ROUNDING_ASPECTS = ("dtype", "device")  # which these comparisons are about
 ALL_MASKED_FINDING = "There is nothing to compare: every key is masked for {}"
 
 
-@dataclass(frozen=True, eq=False)
-class WayChange:
-    """How one alternative differs from the reference, on the whole or in the row of one token."""
-
-    name: str
-    moved: float  # mean share of attention; NaN if one of the two attends to nothing
-    bits: float  # mean entropy
-    largest: LargestChange
-
-    @property
-    def has_change(self) -> bool:
-        return abs(self.largest.after - self.largest.before) > NO_CHANGE
-
-
-def long_conclusion(comparison: LongComparison) -> str:
-    """Return a sentence without a full stop on how the attention to a whole text differs."""
+def long_conclusion(comparison: Comparison) -> str:
+    """Return a sentence without a full stop on what differs most: where the share of attention that
+    moves is largest, of a whole text or of one token.
+    """
+    tokens, query = comparison.base.tokens, comparison.query
+    subject, entropy_name = counted_text(len(tokens)), "mean entropy"
+    if query is not None:
+        subject, entropy_name = _numbered_token(tokens, query), "its entropy"
+    names = [alternative_name(comparison, each) for each in comparison.alternatives]
+    changes = {
+        name: change
+        for name, change in zip(names, comparison.row_changes, strict=True)
+        if change is not None
+    }
+    sizes = {
+        name: abs(change.largest.after - change.largest.before) for name, change in changes.items()
+    }
+    base = names[comparison.reference]
     if comparison.by in ROUNDING_ASPECTS:
-        return _rounding_text(comparison, comparison.changes, "")
-    bits = [_mean_bits(alternative) for alternative in comparison.alternatives]
-    tokens = counted_text(len(comparison.base.tokens))
-    return _finding(comparison, comparison.changes, bits, tokens, "mean entropy")
+        facts = RoundingFacts("" if query is None else f" of {subject}", base, sizes)
+        return choose_sentence(ROUNDING_FINDINGS, facts).rstrip(".")
+    weights = [each.long_weights for each in comparison.alternatives if each.long_weights]
+    bits = {name: _mean_bits(each, query) for name, each in zip(names, weights, strict=True)}
+    if all(map(isnan, bits.values())):
+        return ALL_MASKED_FINDING.format("every token" if query is None else subject)
+    moved = {name: float(change.moved.nanmean()) for name, change in changes.items()}
+    moved = {name: share for name, share in moved.items() if not isnan(share)}
+    if not moved:
+        blind = [name for name in (base, *changes) if isnan(bits[name])]
+        return f"In {and_list(blind)}, {subject} attends to nothing: every key is masked"
+    if max(sizes.values()) <= NO_CHANGE:
+        return f"From {base} to {and_list([*changes])}, no weight of {subject} changes"
+    most = max(moved.values())
+    equal = [name for name, share in moved.items() if abs(share - most) <= NO_CHANGE]
+    heads = ", in the mean of heads" if comparison.heads is None else ""
+    text = f"From {base} to {and_list(equal)}, {percent_text(most)} of the attention of {subject} "
+    text += f"moves{heads}"
+    if len(equal) > 1:
+        return text
+    text += f", and {entropy_name} {_bits_text(bits[base], bits[equal[0]])}"
+    return f"{text}; other changes are smaller" if len(moved) > 1 else text
 
 
-def long_row_conclusion(
-    comparison: LongComparison, query: int, changes: Sequence[RowChanges | None]
-) -> str:
-    """Return a sentence without a full stop on how the attention of one token differs."""
-    token = f"{quoted_label(comparison.base.tokens, query)} (token {query + 1:,})"
-    if comparison.by in ROUNDING_ASPECTS:
-        return _rounding_text(comparison, changes, f" of {token}")
-    bits = [_row_bits(alternative, query) for alternative in comparison.alternatives]
-    return _finding(comparison, changes, bits, token, "its entropy")
-
-
-def _mean_bits(alternative: LongAlternative) -> float:
-    """Return the mean entropy of the rows that attend to anything."""
-    summary = alternative.weights.summary
-    assert summary.entropy is not None  # a summary has statistics
-    assert summary.largest_position is not None
-    return float(summary.entropy[summary.largest_position >= 0].double().mean())
-
-
-def _row_bits(alternative: LongAlternative, query: int) -> float:
-    """Return the entropy of a row, the mean over heads; NaN if it attends to nothing."""
-    rows = alternative.weights.attention.rows(slice(query, query + 1)).double()
+def _mean_bits(weights: LongWeights, query: int | None) -> float:
+    """Return the mean entropy of the rows that attend to anything, or the entropy of one row, the
+    mean over heads; NaN if it attends to nothing.
+    """
+    if query is None:
+        summary = weights.summary
+        assert summary.entropy is not None  # a summary has statistics
+        assert summary.largest_position is not None
+        return float(summary.entropy[summary.largest_position >= 0].double().mean())
+    rows = weights.attention.rows(slice(query, query + 1)).double()
     blind = rows.sum(-1) == 0
     return float(entropy(normalize_rows(rows)).masked_fill(blind, torch.nan).nanmean())
-
-
-def _finding(
-    comparison: LongComparison,
-    changes: Sequence[RowChanges | None],
-    bits: Sequence[float],
-    subject: str,
-    entropy_name: str,
-) -> str:
-    """Return what differs most: where the share of attention that moves is largest."""
-    base = alternative_name(comparison, comparison.base)
-    before = bits[comparison.reference]
-    ways = [
-        WayChange(
-            alternative_name(comparison, alternative),
-            float(change.moved.nanmean()),
-            bits[index],
-            change.largest,
-        )
-        for index, (alternative, change) in enumerate(
-            zip(comparison.alternatives, changes, strict=True)
-        )
-        if change is not None
-    ]
-    measured = [way for way in ways if not isnan(way.moved)]
-    if isnan(before) and all(isnan(way.bits) for way in ways):
-        return ALL_MASKED_FINDING.format(
-            subject if entropy_name == "its entropy" else "every token"
-        )
-    if not measured:
-        blind = [
-            name
-            for name, value in zip(
-                (base, *(way.name for way in ways)),
-                (before, *(way.bits for way in ways)),
-                strict=True,
-            )
-            if isnan(value)
-        ]
-        return f"In {and_list(blind)}, {subject} attends to nothing: every key is masked"
-    most = max(way.moved for way in measured)
-    first = next(way for way in measured if way.moved == most)
-    if not any(way.has_change for way in ways):
-        names = and_list([way.name for way in ways])
-        return f"From {base} to {names}, no weight of {subject} changes"
-    equal = [way.name for way in measured if abs(way.moved - most) <= NO_CHANGE]
-    heads = ", in the mean of heads" if comparison.heads is None else ""
-    share = percent_text(most)
-    if len(equal) > 1:
-        return (
-            f"From {base} to {and_list(equal)}, {share} of the attention of {subject} moves{heads}"
-        )
-    text = f"From {base} to {first.name}, {share} of the attention of {subject} moves{heads}"
-    text += f", and {entropy_name} {_bits_text(before, first.bits)}"
-    return f"{text}; other changes are smaller" if len(measured) > 1 else text
 
 
 def _bits_text(before: float, after: float) -> str:
@@ -142,54 +94,40 @@ def _bits_text(before: float, after: float) -> str:
     return f"{'rises' if after > before else 'falls'} from {old} to {new} bits"
 
 
-def _rounding_text(
-    comparison: LongComparison, changes: Sequence[RowChanges | None], query_suffix: str
-) -> str:
-    """Return how far weights in each data type or on each device are from the reference's."""
-    errors = {
-        alternative.name: abs(change.largest.after - change.largest.before)
-        for alternative, change in zip(comparison.alternatives, changes, strict=True)
-        if change is not None
-    }
-    facts = RoundingFacts(query_suffix, comparison.base.name, errors)
-    return choose_sentence(ROUNDING_FINDINGS, facts).rstrip(".")
-
-
-def _named(tokens: Tokens, position: int) -> str:
+def _numbered_token(tokens: Tokens, position: int) -> str:
     return f"{quoted_label(tokens, position)} (token {position + 1:,})"
 
 
-def largest_change_texts(
-    comparison: LongComparison, changes: Sequence[RowChanges | None], query: int | None
-) -> list[str]:
+@dataclass(frozen=True, eq=False)
+class LongChangeFacts(ChangeFacts):
+    """The largest change of a weight of a long text, whose tokens have their numbers."""
+
+    @property
+    def query_suffix(self) -> str:
+        query = self.comparison.query
+        return "" if query is None else f" of {_numbered_token(self.way.tokens, query)}"
+
+    @property
+    def mean_suffix(self) -> str:
+        same_head_count = self.way.heads == self.comparison.base.heads
+        return "" if same_head_count else " in the mean of heads"
+
+    @property
+    def cell_text(self) -> str:
+        """Query, key and head of the changed weight: `"it" (token 2,001) → "the" (token 3)`."""
+        cell = _numbered_token(self.way.keys, self.change.key)
+        if self.comparison.query is None:
+            cell = f"{_numbered_token(self.way.tokens, self.change.query)} → {cell}"
+        head_suffix = "" if self.change.head is None else f" in head {self.change.head}"
+        return f"{cell}{self.mean_suffix or head_suffix}"
+
+
+def long_change_sentences(comparison: Comparison) -> list[str]:
     """Return `largest change from unscaled to scaled: "it" (token 2,001) → "the" (token 3): .31 →
     .97` for each alternative but the reference.
     """
-    base, tokens = alternative_name(comparison, comparison.base), comparison.base.tokens
-    suffix = "" if query is None else f" of {_named(tokens, query)}"
     return [
-        _change_text(
-            comparison, row_changes, f"{base} to {alternative_name(comparison, each)}", suffix
-        )
-        for each, row_changes in zip(comparison.alternatives, changes, strict=True)
-        if row_changes is not None
+        choose_sentence(CHANGE_FINDINGS, LongChangeFacts(comparison, way, change))
+        for way, change in zip(comparison.alternatives, comparison.changes, strict=True)
+        if change is not None
     ]
-
-
-def _change_text(
-    comparison: LongComparison, row_changes: RowChanges, direction: str, of_query: str
-) -> str:
-    """Return the sentence on one alternative; `direction`: `unscaled to scaled`."""
-    change = row_changes.largest
-    if change.before == change.after:
-        return f"no weight{of_query} changes from {direction}"
-    key = _named(comparison.base.keys, change.key)
-    cell = key if of_query else f"{_named(comparison.base.tokens, change.query)} → {key}"
-    place = "" if change.head is None else f" in head {change.head}"
-    if comparison.heads is None and len(row_changes.moved) == 1:
-        place = " in the mean of heads"
-    old, new = share_text(change.before), share_text(change.after)
-    size = f"{old} → {new}"
-    if old == new:
-        size = f"by {significant_text(change.after - change.before, 2)}"
-    return f"largest change{of_query} from {direction}: {cell}{place}: {size}"

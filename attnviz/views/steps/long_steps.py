@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.errors import AttnvizError
@@ -82,20 +82,27 @@ class LongScene(Scene):
         return sorted({*(key for key in most if weights[key] > 0), *beside, *own} or {0})
 
     def weights_row(self, head: int) -> Float[np.ndarray, "key"]:
-        row: Float[np.ndarray, "key"] = tensor_to_numpy(self.layer.attended.weights[head, 0])
-        return row.astype(float)
+        return np.array(self.stage_row("weights", head))
+
+    @cached_property
+    def is_visible(self) -> Bool[np.ndarray, "key"]:
+        """Whether the query may attend to each key, in any head."""
+        visible = self.layer.visible
+        in_heads = visible[:, 0] if visible.ndim == 3 else visible
+        return tensor_to_numpy(in_heads.any(0))
 
     @cached_property
     def read_keys(self) -> list[int]:
-        """The written keys that the query may attend to in any head."""
-        visible = self.layer.visible
-        mask = (visible if visible.ndim == 3 else visible[None])[:, 0].any(0)
-        return [key for key in self.written_keys if mask[key]]
+        return [key for key in self.written_keys if self.is_visible[key]]
 
-    @cached_property
+    @property
     def visible_count(self) -> int:
-        visible = self.layer.visible
-        return int((visible if visible.ndim == 3 else visible[None])[:, 0].any(0).sum())
+        return int(self.is_visible.sum())
+
+    @property
+    def unwritten_count(self) -> int:
+        """How many visible keys are not written out."""
+        return self.visible_count - len(self.visible_keys)
 
     def key_axis(self, title: str = "key (is read)") -> Axis:
         """Return the written keys as an axis, with their numbers in the text."""
@@ -109,7 +116,7 @@ class LongScene(Scene):
         label, number = label_at(self.trace.tokens, self.position), str(self.position + 1)
         return Axis("query (reads)", "token", (label,), (number,), (False,), special=(False,))
 
-    def row_grids(self, name: str, stage: Stage) -> tuple[Grid, ...]:
+    def score_grids(self, name: str, stage: Stage, note: str = "") -> tuple[Grid, ...]:
         """Return the numbers of the written keys at a stage as a table for each shown head."""
         grids = []
         for head in self.shown_heads:
@@ -130,14 +137,10 @@ class LongScene(Scene):
             )
         return tuple(grids)
 
-    def score_grids(self, name: str, stage: Stage, note: str = "") -> tuple[Grid, ...]:
-        return self.row_grids(name, stage)
-
     @cached_property
     def unwritten_remark(self) -> str:
         """How many keys are left out, and what share of the weight those shown have."""
-        count = self.visible_count - len(self.visible_keys)
-        if not count:
+        if not self.unwritten_count:
             return ""
         head = self.written_heads[0]
         share = float(self.weights_row(head)[[*self.written_keys]].sum())
@@ -145,7 +148,7 @@ class LongScene(Scene):
         shown = counted(len(self.written_keys), "key")
         return (
             f"written out: {shown} with {percent_text(share, 1)} of the weight{where}; "
-            f"{counted(count, 'other visible key')} together have the rest"
+            f"{counted(self.unwritten_count, 'other visible key')} together have the rest"
         )
 
 
@@ -207,15 +210,12 @@ def _vectors_step(scene: LongScene) -> Section:
     layer, keys = scene.layer, [*scene.written_keys]
     assert layer.queries is not None
     assert layer.keys is not None
-    grids = [
-        replace(grid, decimals=scene.options.digits)
-        for name, vectors, side, axis in (
-            ("queries", layer.queries, "width", scene.query_axis),
-            ("keys", layer.keys[:, keys], "width", scene.key_axis("key")),
-            ("values", layer.values[:, keys], "head_value", scene.key_axis("key")),
-        )
-        for grid in scene.head_grids(name, vectors, axis, side=side)
-    ]
+    axis = scene.key_axis("key")
+    grids = (
+        *scene.head_grids("queries", layer.queries, scene.query_axis, side="width"),
+        *scene.head_grids("keys", layer.keys[:, keys], axis, side="width"),
+        *scene.head_grids("values", layer.values[:, keys], axis, side="head_value"),
+    )
     kinds = ("queries", layer.queries), ("keys", layer.keys), ("values", layer.values)
     return Section(
         number="4",
@@ -224,7 +224,7 @@ def _vectors_step(scene: LongScene) -> Section:
         about="The token searches with its query; each token is found by its key, and passes on "
         "its value.",
         shapes=" · ".join(f"{name} {scene.size_text(vectors)}" for name, vectors in kinds),
-        grids=tuple(grids),
+        grids=grids,
     )
 
 
@@ -270,8 +270,8 @@ def _softmax_step(scene: LongScene) -> Section:
             cell = f"({scene.query_name}, {scene.token_name(scene.keys, key)})"
             writer, weight = scene.write(f"weight{suffix}{cell}"), float(weights[key])
             written.append(writer.exponential_share(shown, index, shift, total, weight))
-    others_count = scene.visible_count - len(scene.visible_keys)
-    last = f"the last term of the sum: {counted(others_count, 'other key')} together"
+    others_text = counted(scene.unwritten_count, "other key")
+    remarks = scene.unwritten_remark, f"the last term of the sum: {others_text} together"
     return Section(
         number="8",
         name="softmax",
@@ -282,11 +282,9 @@ def _softmax_step(scene: LongScene) -> Section:
         shapes=f"weights {scene.weights_size_text}",
         formula="weight = exp(score) / sum of exp(scores in its row)",
         tex=r"w_{ij} = \frac{e^{S_{ij}}}{\sum_k e^{S_{ik}}}",
-        grids=scene.row_grids("weights", "weights"),
+        grids=scene.score_grids("weights", "weights"),
         sums=tuple(written),
-        remarks=(scene.unwritten_remark, *[last] * (others_count > 0))
-        if scene.unwritten_remark
-        else (),
+        remarks=remarks if scene.unwritten_count else (),
         finding=row_finding(scene),
     )
 
@@ -305,7 +303,6 @@ def row_finding(scene: LongScene) -> str:
 
 def _weighted_values_step(scene: LongScene) -> Section:
     """Return the step with the value of each key that is shown times its weight."""
-    keys = scene.visible_keys
     axis = scene.key_axis("key")
     weighted = scene.weighted_values[:, [*scene.written_keys]]
     return Section(
@@ -320,7 +317,7 @@ def _weighted_values_step(scene: LongScene) -> Section:
         grids=scene.head_grids(
             "weighted values", weighted, axis, side="head_value", scale="weighted"
         ),
-        sums=step_sums.weighted_value_sums(scene, scene.layer) if keys else (),
+        sums=step_sums.weighted_value_sums(scene, scene.layer),
     )
 
 
@@ -345,24 +342,22 @@ def _context_step(scene: LongScene) -> Section:
     grids = scene.head_grids(
         "context vectors", layer.attended.contexts, scene.query_axis, side="head_value"
     )
-    about = "The weighted values of all keys add up to the context vector: everything that the "
-    about += "token has read."
-    others_count = scene.visible_count - len(scene.visible_keys)
-    others_text = counted(others_count, "other key")
+    others_text = counted(scene.unwritten_count, "other key")
     last = f"the last term: {others_text}, with the sum of their weights and the mean of their "
     last += "values by weight"
     return Section(
         number="10",
         name="context",
         title="context vectors",
-        about=about,
+        about="The weighted values of all keys add up to the context vector: everything that the "
+        "token has read.",
         shapes=f"weights {scene.weights_size_text} → context "
         f"{scene.size_text(layer.attended.contexts)}",
         formula="context = weights V",
         tex=r"C = W V",
         grids=grids,
         sums=tuple(written),
-        remarks=(last,) * (others_count > 0),
+        remarks=(last,) if scene.unwritten_count else (),
     )
 
 

@@ -1,12 +1,10 @@
-"""Compares kinds of attention on a long text, tile by tile, without a whole matrix."""
+"""RowChanges: how the rows of layers of a long text differ, read tile by tile."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
@@ -22,49 +20,11 @@ from attnviz.attention.tiles import (
     least_exponent,
     summing_dtype,
 )
-from attnviz.tokens.tokens import Tokens
-from attnviz.traces.from_text import trace_source
-from attnviz.traces.inputs import Source
 from attnviz.traces.long_weights import LongWeights, report_progress
-from attnviz.traces.result import Showable
-from attnviz.traces.trace import Layer, Provenance, Trace
-from attnviz.wording.commands import Command
-from attnviz.wording.keywords import built_by
 from attnviz.wording.words import with_summary
 
 COMPARED_CELLS, LEAST_COMPARED_KEYS = 2**19, 64  # in a tile
 Tile = Float[Tensor, "head key query"]
-
-
-@with_summary
-@dataclass(frozen=True, eq=False)
-class LongAlternative:
-    """One of the kinds of attention that are compared on a long text."""
-
-    mistake: ClassVar[str] = ""  # mistakes need all weights at once
-
-    name: str
-    trace: Trace
-    number: int = 0  # of the layer that is compared
-
-    @property
-    def layer(self) -> Layer:
-        return self.trace.layers[self.number]
-
-    @property
-    def tokens(self) -> Tokens:
-        return self.trace.tokens
-
-    @property
-    def keys(self) -> Tokens:
-        return self.trace.keys
-
-    @property
-    def weights(self) -> LongWeights:
-        """The weights, which are computed where they are shown."""
-        weights = self.layer.weights
-        assert isinstance(weights, LongWeights)
-        return weights
 
 
 @with_summary
@@ -77,65 +37,6 @@ class RowChanges:
     moved: HeadRows  # the share of a row's weight that is on other keys: half the sum of |changes|
     divergence: HeadRows  # Jensen-Shannon divergence, in bits
     largest: LargestChange
-
-
-@built_by('attnviz.compare("…", stream=True)')
-@dataclass(frozen=True, eq=False, repr=False)
-class LongComparison(Showable):
-    """Kinds of attention on a long text, with exact differences of their weights from the
-    reference's, computed when they are first asked for.
-
-    >>> from attnviz import compare
-    >>> found = compare("I am", by="mask", values=["causal", "none"], stream=True)
-    >>> found.alternatives[1].name, found.changes[1].largest.query
-    ('none', 0)
-    """
-
-    by: str
-    alternatives: tuple[LongAlternative, ...]
-    reference: int
-    provenance: Provenance | None = None
-    command: Command | None = None  # which repeats this comparison
-
-    @property
-    def base(self) -> LongAlternative:
-        """The reference: the alternative that the others are compared with."""
-        return self.alternatives[self.reference]
-
-    @property
-    def heads(self) -> int | None:
-        """The number of heads, or None if the alternatives have different numbers."""
-        counts = {alternative.layer.heads for alternative in self.alternatives}
-        return counts.pop() if len(counts) == 1 else None
-
-    @cached_property
-    def changes(self) -> tuple[RowChanges | None, ...]:
-        """How each alternative differs from the reference, in one pass over all weights; None for
-        the reference.
-        """
-        return self._compare_rows(None)
-
-    def row_changes(self, query: int) -> tuple[RowChanges | None, ...]:
-        """Return the same of the row of one query."""
-        return self._compare_rows(slice(query, query + 1))
-
-    def _compare_rows(self, rows: slice | None) -> tuple[RowChanges | None, ...]:
-        others = [each.weights for each in self.alternatives if each is not self.base]
-        changes = iter(compare_long_rows(self.base.weights, others, rows))
-        return tuple(None if each is self.base else next(changes) for each in self.alternatives)
-
-
-def compare_long_sources(
-    sources: Mapping[str, Source], by: str, reference: int, command: str | None, layer: int
-) -> LongComparison:
-    """Trace each of the sources, which are named by values of `by`, without matrices of weights,
-    and return the comparison of this layer of all.
-    """
-    alternatives = []
-    for name, source in sources.items():
-        streamed = replace(source, settings=replace(source.settings, stream=True))
-        alternatives.append(LongAlternative(name, trace_source(streamed, command=command), layer))
-    return LongComparison(by, tuple(alternatives), reference)
 
 
 @torch.no_grad()
