@@ -46,7 +46,7 @@ from attnviz.views.view import (
     WordColumns,
     head_cells,
 )
-from attnviz.wording.rules import Rule, check
+from attnviz.wording.rules import Rule, check_rules
 
 CELL_BYTES = 25  # of a part: weights and masks, and their copies in 64 bits while they are drawn
 MAX_DRAWN = 512  # cells on each side of a picture
@@ -75,7 +75,7 @@ def view_part(trace: Trace, choices: TraceChoices) -> View:
 
     Refuses what is not shown of a part: other parts of the Trace, other ways to draw, answers.
     """
-    check(choices, BESIDE_PART_RULES)
+    check_rules(choices, BESIDE_PART_RULES)
     heads, log = heads_of_part(trace, choices), choices.log
     options: dict[str, object] = {"part": choices.part, "query": None, "log": log or None}
     if choices.query is None:

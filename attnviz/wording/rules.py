@@ -24,7 +24,7 @@ class Rule:
     hint: str
 
 
-def check(it: Any, rules: Iterable[Rule]) -> None:
+def check_rules(it: Any, rules: Iterable[Rule]) -> None:
     """Refuse what a rule refuses: the first of them in their order."""
     for rule in rules:
         if rule.when(it):
