@@ -212,8 +212,8 @@ def _must_be(
     return Rule(name, is_outside, problem, f"try {example}")
 
 
-WARMER_OR_COLDER = "{option} 0.5 (sharper) or {option} 2 (flatter)"
-VARIANT_RULES = {  # what is refused of a variant without queries and keys
+TEMPERATURES = "{option} 0.5 (sharper) or {option} 2 (flatter)"
+VARIANT_PROBLEMS = {  # what is refused of a variant without queries and keys
     "memory": "--memory needs queries of one sentence and keys of another, but '{it.variant}' has "
     "neither: it attends with the embeddings themselves",
     "scoring": "'{it.variant}' attends with the embeddings themselves, and --scoring {it.scoring} "
@@ -222,8 +222,8 @@ VARIANT_RULES = {  # what is refused of a variant without queries and keys
     "values to share, and --kv-heads is {it.kv_heads}",
 }
 SETTING_RULES: tuple[Rule, ...] = (
-    _must_be("temperature", "above 0", lambda number: number > 0, WARMER_OR_COLDER),
-    _must_be("temperature", "finite", math.isfinite, WARMER_OR_COLDER),
+    _must_be("temperature", "above 0", lambda number: number > 0, TEMPERATURES),
+    _must_be("temperature", "finite", math.isfinite, TEMPERATURES),
     _must_be(
         "soft_cap",
         f"from {SOFT_CAP_RANGE[0]:g} to {SOFT_CAP_RANGE[1]:g}",
@@ -242,7 +242,7 @@ SETTING_RULES: tuple[Rule, ...] = (
     ),
     *(
         replace(rule, about="variant")
-        for name, problem in VARIANT_RULES.items()
+        for name, problem in VARIANT_PROBLEMS.items()
         for rule in rules_for(
             [name],
             lambda it: not VARIANTS[it.variant].projected,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -128,8 +127,7 @@ def view(
     """
     choices = TraceChoices(show, query, as_, predict, layer, head, log, part, live)
     road = next(road for road in ROADS if road.when(trace, choices))
-    view_of_road: Callable[[Trace, TraceChoices], View] = pkgutil.resolve_name(road.view)
-    return view_of_road(trace, choices)
+    return road.view(trace, choices)
 
 
 def _shows_received(trace: Trace, choices: TraceChoices) -> bool:
@@ -151,24 +149,6 @@ def _shows_heads(trace: Trace, choices: TraceChoices) -> bool:
     return choices.has_head or (has_many_heads and choices.show is None and choices.as_ is None)
 
 
-@dataclass(frozen=True)
-class Road:
-    """One way from a Trace to its View: when it is taken, and the function that makes the View."""
-
-    when: Callable[[Trace, TraceChoices], object]
-    view: str
-
-
-ROADS = (  # the first that fits is taken, and only its modules are loaded
-    Road(lambda _, choices: choices.live, f"{__name__}:_live_view"),
-    Road(lambda _, choices: choices.part is not None, "attnviz.views.part_of_text:view_part"),
-    Road(_shows_received, f"{__name__}:_received_view"),
-    Road(_is_long_map, "attnviz.views.long_text:view_long"),
-    Road(_shows_heads, f"{__name__}:_inspection_view"),
-    Road(lambda *_: True, f"{__name__}:_parts_view"),
-)
-
-
 def refuse_undrawable(trace: Trace, choices: TraceChoices) -> None:
     """Refuse what only a map of a whole long text has, and other parts beside single heads."""
     refuse_long_drawing(choices.as_, len(trace.tokens))
@@ -188,10 +168,39 @@ def _live_view(trace: Trace, choices: TraceChoices) -> View:
     return with_live_model(still_view, trace, choices.part)
 
 
+def _part_view(trace: Trace, choices: TraceChoices) -> View:
+    from attnviz.views.part_of_text import view_part
+
+    return view_part(trace, choices)
+
+
+def _long_view(trace: Trace, choices: TraceChoices) -> View:
+    from attnviz.views.long_text import view_long
+
+    return view_long(trace, choices)
+
+
 def _received_view(trace: Trace, choices: TraceChoices) -> View:
     from attnviz.views.received import view_received
 
     return view_received(trace, query=choices.query, as_=choices.as_, predict=choices.predict)
+
+
+def _inspection_view(trace: Trace, choices: TraceChoices) -> View:
+    """Return the View of `attnviz inspect`, for traces with many heads."""
+    refuse_undrawable(trace, choices)
+    from attnviz.analysis.inspection.inspect_options import InspectOptions
+    from attnviz.analysis.inspection.inspection import Inspection
+    from attnviz.analysis.inspection.token_query import command_options
+    from attnviz.views.inspection.view import view as view_of_inspection
+
+    names = ("layer", "head", "query", "as_", "predict")
+    options = InspectOptions(**{name: getattr(choices, name) for name in names})
+    inspection = Inspection(trace=trace, options=options)
+    changed = command_options(inspection)
+    is_whole = changed.keys().isdisjoint(("layer", "head"))
+    command = source_command("run", build_source(trace), **changed) if is_whole else None
+    return view_of_inspection(inspection, command=command)
 
 
 def _parts_view(trace: Trace, choices: TraceChoices) -> View:
@@ -233,6 +242,24 @@ def _parts_view(trace: Trace, choices: TraceChoices) -> View:
         slides=partial(_trace_slides, trace, shared["picture"], position),
         data=data,
     )
+
+
+@dataclass(frozen=True)
+class Road:
+    """One way from a Trace to its View: when it is taken, and the function that makes the View."""
+
+    when: Callable[[Trace, TraceChoices], object]
+    view: Callable[[Trace, TraceChoices], View]
+
+
+ROADS = (  # the first that fits is taken
+    Road(lambda _, choices: choices.live, _live_view),
+    Road(lambda _, choices: choices.part is not None, _part_view),
+    Road(_shows_received, _received_view),
+    Road(_is_long_map, _long_view),
+    Road(_shows_heads, _inspection_view),
+    Road(lambda *_: True, _parts_view),
+)
 
 
 def _explorer_and_data(
@@ -283,23 +310,6 @@ def _trace_slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
             titles = (PanelTitle(head_weights_title(trace, layer, head, query)) for head in heads)
             groups[index] = Group(FINDINGS_GROUP, group.panels, panel_titles=tuple(titles))
     return Excerpt(tuple(groups), "")
-
-
-def _inspection_view(trace: Trace, choices: TraceChoices) -> View:
-    """Return the View of `attnviz inspect`, for traces with many heads."""
-    refuse_undrawable(trace, choices)
-    from attnviz.analysis.inspection.inspect_options import InspectOptions
-    from attnviz.analysis.inspection.inspection import Inspection
-    from attnviz.analysis.inspection.token_query import command_options
-    from attnviz.views.inspection.view import view as view_of_inspection
-
-    names = ("layer", "head", "query", "as_", "predict")
-    options = InspectOptions(**{name: getattr(choices, name) for name in names})
-    inspection = Inspection(trace=trace, options=options)
-    changed = command_options(inspection)
-    is_whole = changed.keys().isdisjoint(("layer", "head"))
-    command = source_command("run", build_source(trace), **changed) if is_whole else None
-    return view_of_inspection(inspection, command=command)
 
 
 def _screen_and_picture(
