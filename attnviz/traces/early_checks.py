@@ -248,7 +248,7 @@ def refuse_impossible_settings(settings: Settings) -> None:
     """
     refuse_unknown_device(settings.device)
     if is_trained(settings.model):
-        refuse_trained_model_settings(settings)
+        refuse_trained_model_options(given_options(settings), settings.model)
         refuse_unusable_model(settings)
         return
     check_rules(settings, TRAINED_ONLY_RULES)
@@ -304,14 +304,6 @@ def tokenize_memory(settings: Settings) -> Tokens | None:
         return tokenize(settings.memory, settings.tokenizer)
     except AttnvizError as error:
         raise error.with_problem(f"--memory: {error}") from None
-
-
-def refuse_trained_model_settings(settings: Settings, name: str | None = None) -> None:
-    """Refuse settings that are given although a trained model decides them itself, such as --heads.
-
-    `name` is that of a model in memory; by default the model of the settings is meant.
-    """
-    refuse_trained_model_options(given_options(settings), settings.model if name is None else name)
 
 
 def refuse_trained_model_options(options: Iterable[str], model_name: str | None) -> None:

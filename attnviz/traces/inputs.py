@@ -19,7 +19,7 @@ from attnviz.tokens.tokens import Tokens, numbered_tokens, tokens_of_words
 from attnviz.traces import matrices
 from attnviz.traces.early_checks import (
     refuse_download,
-    refuse_trained_model_settings,
+    refuse_trained_model_options,
     tokenize_memory,
 )
 from attnviz.traces.matrices import Matrices, cast_like
@@ -160,11 +160,11 @@ def source_from_text(
     if isinstance(text, Path):
         text = files.read_text(text)
     if in_memory is not None:
-        refuse_trained_model_settings(settings, in_memory.name)
+        refuse_trained_model_options(given_options(settings), in_memory.name)
         own_settings = in_memory_settings(settings, in_memory)
         return Source(text, own_settings, Matrices(), in_memory=in_memory)
     if is_trained(settings.model):
-        refuse_trained_model_settings(settings)
+        refuse_trained_model_options(given_options(settings), settings.model)
         return Source(text, settings, Matrices())
     check_rules(settings, TRAINED_ONLY_RULES)
     if settings.model is None:
