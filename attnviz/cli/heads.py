@@ -15,11 +15,12 @@ from attnviz.cli.trace_options import ModelOptions, TrainedOptions
 from attnviz.errors import AttnvizError
 from attnviz.learning.task_names import TASKS
 from attnviz.renderers import suffixes
-from attnviz.traces.early_checks import refuse_ranking_trained, refuse_trained_only_settings
+from attnviz.traces.early_checks import refuse_ranking_trained
 from attnviz.traces.models.model_names import MINILM, find_model_path, shipped_names
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import TRAINED_ONLY_RULES, Settings
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import Command, changed_options
+from attnviz.wording.rules import check_rules
 
 SENTENCE_OPTIONS = ("query", "full")  # the command takes no sentence
 ANSWERING_MODELS = [name for name in shipped_names() if name in TASKS]
@@ -127,7 +128,7 @@ def heads_command(
         deliver_corpus_effects(command, effect.texts, settings, chosen, outputs, pictures)
         return
     refuse_ranking_trained(model.model)
-    refuse_trained_only_settings(settings)
+    check_rules(settings, TRAINED_ONLY_RULES)
     find_model_path(model.model)
 
     from attnviz.analysis.head_accuracy import rank  # torch, for which errors need not wait

@@ -41,6 +41,7 @@ from attnviz.views.drawing_ways import (
     refuse_impossible_way,
     refuse_long_drawing,
 )
+from attnviz.wording.rules import check_rules
 
 DATA_KINDS = ("document", "arrays", "rows")  # of files that have all numbers
 
@@ -86,7 +87,7 @@ def run_command(
     refuse_undrawable(show_options, outputs)
     if live.live:
         refuse_live_without_page(outputs.out)
-        early_checks.refuse_uncomputable_settings(settings)
+        check_rules(settings, early_checks.LIVE_RULES)
     if settings.stream:
         refuse_scores_of_streams(show_options.part_names())
     trace = trace_from_options(

@@ -6,7 +6,7 @@ Everything is checked again, by the same functions, where it is used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.settings import (
     SETTINGS_FOR_TRAINED,
-    TRAINED_ONLY_SETTINGS,
+    TRAINED_ONLY_RULES,
     Settings,
     chosen_variant,
     head_width,
@@ -37,6 +37,7 @@ from attnviz.traces.trained.model_location import (
 )
 from attnviz.traces.trained.refusals import refuse_unusable_transformers
 from attnviz.wording.commands import given_options, option_name, shell_quote
+from attnviz.wording.rules import Rule, check_rules
 from attnviz.wording.words import counted
 
 SAMPLE_CHARACTERS = 2**20  # of a long text, tokenized to estimate its length
@@ -44,6 +45,30 @@ BYTES_BY_DTYPE = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
 VECTORS_PER_TOKEN = 5  # embedding, query, key, value, context
 CSV_LINE_BYTES, NUMBER_BYTES = 45, 4  # of a weight, in a .csv and in a .npz
 MEMORY_PER_WEIGHT_FACTOR = 6  # memory needed to compute weights, in multiples of their size
+LIVE_RULES = tuple(  # for the settings of a run that a page computes again for other texts
+    Rule(
+        name,
+        when,
+        f"--live makes a page that computes, and {reason} ({{option}})",
+        "leave --live out; or give --model agreement, or no model"
+        if name == "model"
+        else "leave {option} out, or --live",
+    )
+    for name, when, reason in (
+        ("model", lambda it: is_trained(it.model), "a trained transformer is too large for a page"),
+        ("given", lambda it: it.given, "matrices of a file are for one text"),
+        ("embeddings", lambda it: it.embeddings, "the vectors of other words are not in the page"),
+        ("memory", lambda it: it.memory, "a second sentence cannot be typed there"),
+        ("dropout", lambda it: it.dropout, "dropout draws other numbers for each text"),
+        ("stream", lambda it: it.stream, "long texts are computed in parts"),
+        ("dtype", lambda it: it.dtype not in ("float32", "float64"), "a page computes in 64 bits"),
+        (
+            "tokenizer",
+            lambda it: it.tokenizer not in TOKENIZERS,
+            f"a page can cut texts with {', '.join(TOKENIZERS)} only",
+        ),
+    )
+)
 
 
 def refuse_unusable_text(
@@ -120,40 +145,34 @@ def _tokenize_early(text: str, settings: Settings, *, streams: bool) -> Tokens:
     if settings.model is not None:
         return load_card(settings.model).cut(text)
     needs_all = not streams or settings.dropout is not None or settings.given is not None
-    refuse_oversized = _refuse_oversized_text if needs_all else _refuse_oversized_vectors
+    refuse_oversized = partial(_refuse_oversized, settings=settings, needs_all=needs_all)
     if len(text) > SAMPLE_CHARACTERS:
         sample = tokenize(text[:SAMPLE_CHARACTERS], settings.tokenizer)
         subject = f"the first {SAMPLE_CHARACTERS:,} letters of the text alone make"
-        refuse_oversized(len(sample) - 1, settings, subject)  # the sample may cut a token
+        refuse_oversized(len(sample) - 1, subject=subject)  # the sample may cut a token
     tokens = tokenize(text, settings.tokenizer)
-    refuse_oversized(len(tokens), settings, "the text makes")
+    refuse_oversized(len(tokens), subject="the text makes")
     return tokens
 
 
-def _refuse_oversized_vectors(count: int, settings: Settings, subject: str) -> None:
-    """Refuse `count` tokens if their vectors do not fit in the free memory; see the other check."""
-    token_bytes = VECTORS_PER_TOKEN * settings.width * BYTES_BY_DTYPE[settings.dtype]
-    free = memory.free_bytes()
-    if free is not None and count * token_bytes > free:
-        raise AttnvizError(
-            f"{subject} {count:,} tokens ({settings.tokenizer}); their vectors take "
-            f"{memory.format_size(count * token_bytes)}, and there are "
-            f"{memory.format_size(free)} free",
-            f"give a text of at most about {free // token_bytes:,} tokens",
-        )
-
-
-def _refuse_oversized_text(count: int, settings: Settings, subject: str) -> None:
-    """Refuse `count` tokens if the weights of a single head do not fit in the free memory.
+def _refuse_oversized(count: int, settings: Settings, subject: str, *, needs_all: bool) -> None:
+    """Refuse `count` tokens if their vectors do not fit in the free memory, or the weights of a
+    single head if all of them are needed.
 
     `subject` begins the message: "the text makes".
     """
-    cell_bytes, free = BYTES_BY_DTYPE[settings.dtype], memory.free_bytes()
-    if free is not None and (weight_bytes := count**2 * cell_bytes) > free:
-        fitting = int((free / cell_bytes / MEMORY_PER_WEIGHT_FACTOR) ** 0.5)
+    number_bytes, free = BYTES_BY_DTYPE[settings.dtype], memory.free_bytes()
+    if free is None:
+        return
+    token_bytes = VECTORS_PER_TOKEN * settings.width * number_bytes
+    numbers, needed, fitting = "vectors", count * token_bytes, free // token_bytes
+    if needs_all:
+        numbers, needed = "weights", count**2 * number_bytes
+        fitting = int((free / number_bytes / MEMORY_PER_WEIGHT_FACTOR) ** 0.5)
+    if needed > free:
         raise AttnvizError(
-            f"{subject} {count:,} tokens ({settings.tokenizer}); their weights take "
-            f"{memory.format_size(weight_bytes)}, and there are {memory.format_size(free)} free",
+            f"{subject} {count:,} tokens ({settings.tokenizer}); their {numbers} take "
+            f"{memory.format_size(needed)}, and there are {memory.format_size(free)} free",
             f"give a text of at most about {fitting:,} tokens",
         )
 
@@ -229,10 +248,10 @@ def refuse_impossible_settings(settings: Settings) -> None:
     """
     refuse_unknown_device(settings.device)
     if is_trained(settings.model):
-        refuse_trained_model_settings(settings)
+        refuse_trained_model_options(given_options(settings), settings.model)
         refuse_unusable_model(settings)
         return
-    refuse_trained_only_settings(settings)
+    check_rules(settings, TRAINED_ONLY_RULES)
     if settings.model is not None:
         load_card(settings.model).refuse_other_settings(given_options(settings))
         model_settings = with_model_settings(settings)
@@ -287,14 +306,6 @@ def tokenize_memory(settings: Settings) -> Tokens | None:
         raise error.with_problem(f"--memory: {error}") from None
 
 
-def refuse_trained_model_settings(settings: Settings, name: str | None = None) -> None:
-    """Refuse settings that are given although a trained model decides them itself, such as --heads.
-
-    `name` is that of a model in memory; by default the model of the settings is meant.
-    """
-    refuse_trained_model_options(given_options(settings), settings.model if name is None else name)
-
-
 def refuse_trained_model_options(options: Iterable[str], model_name: str | None) -> None:
     """Refuse the first of these settings that the trained model of this name decides itself."""
     for option in options:
@@ -329,18 +340,6 @@ def refuse_unusable_model(settings: Settings) -> None:
         refuse_unusable_file(location.file)
 
 
-def refuse_trained_only_settings(settings: Settings) -> None:
-    """Refuse changed settings that only trained models have, such as --generate."""
-    defaults = {field.name: field.default for field in fields(Settings)}
-    for name in TRAINED_ONLY_SETTINGS:
-        if getattr(settings, name) != defaults[name]:
-            raise AttnvizError(
-                f"{option_name(name)} is about trained models, and no trained model is given",
-                "give --model minilm, a folder, or a name on a hub",
-                about=name,
-            )
-
-
 def from_first_text(texts: Iterator[str]) -> Iterator[str]:
     """Return these texts, read up to the first that is not blank; refuse them if all are blank."""
     blank = 0
@@ -353,28 +352,3 @@ def from_first_text(texts: Iterator[str]) -> Iterator[str]:
         "give a file with one text per line: --file texts.txt",
         about="texts",
     )
-
-
-def refuse_uncomputable_settings(settings: Settings) -> None:
-    """Refuse the settings of a run that a page cannot compute again for another text."""
-    reasons = {
-        "model": is_trained(settings.model) and "a trained transformer is too large for a page",
-        "given": settings.given and "matrices of a file are for one text",
-        "embeddings": settings.embeddings and "the vectors of other words are not in the page",
-        "memory": settings.memory and "a second sentence cannot be typed there",
-        "dropout": settings.dropout and "dropout draws other numbers for each text",
-        "stream": settings.stream and "long texts are computed in parts",
-        "dtype": settings.dtype not in ("float32", "float64") and "a page computes in 64 bits",
-        "tokenizer": settings.tokenizer not in TOKENIZERS
-        and f"a page can cut texts with {', '.join(TOKENIZERS)} only",
-    }
-    for name, reason in reasons.items():
-        if reason:
-            option = option_name(name)
-            raise AttnvizError(
-                f"--live makes a page that computes, and {reason} ({option})",
-                "leave --live out; or give --model agreement, or no model"
-                if name == "model"
-                else f"leave {option} out, or --live",
-                about=name,
-            )

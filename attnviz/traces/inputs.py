@@ -19,8 +19,7 @@ from attnviz.tokens.tokens import Tokens, numbered_tokens, tokens_of_words
 from attnviz.traces import matrices
 from attnviz.traces.early_checks import (
     refuse_download,
-    refuse_trained_model_settings,
-    refuse_trained_only_settings,
+    refuse_trained_model_options,
     tokenize_memory,
 )
 from attnviz.traces.matrices import Matrices, cast_like
@@ -37,7 +36,7 @@ from attnviz.traces.origin import (
     origin_model,
     origin_table,
 )
-from attnviz.traces.settings import Settings
+from attnviz.traces.settings import TRAINED_ONLY_RULES, Settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.model_in_memory import in_memory_settings
 from attnviz.traces.trained.model_location import is_trained, locate_embedding_model
@@ -46,6 +45,7 @@ from attnviz.vectors.random_numbers import Seeds
 from attnviz.vectors.vector_files import load_vectors
 from attnviz.wording.commands import Command, changed_options, given_options, shell_quote
 from attnviz.wording.keywords import replace_choices
+from attnviz.wording.rules import check_rules
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -160,18 +160,24 @@ def source_from_text(
     if isinstance(text, Path):
         text = files.read_text(text)
     if in_memory is not None:
-        refuse_trained_model_settings(settings, in_memory.name)
+        refuse_trained_model_options(given_options(settings), in_memory.name)
         own_settings = in_memory_settings(settings, in_memory)
         return Source(text, own_settings, Matrices(), in_memory=in_memory)
     if is_trained(settings.model):
-        refuse_trained_model_settings(settings)
+        refuse_trained_model_options(given_options(settings), settings.model)
         return Source(text, settings, Matrices())
-    refuse_trained_only_settings(settings)
+    check_rules(settings, TRAINED_ONLY_RULES)
     if settings.model is None:
         return Source(text, settings, given_matrices or read_settings_matrices(settings), vectors)
     model = load_model(settings.model)
     model.refuse_other_settings(given_options(settings))
-    _refuse_given_with_model(model, given_matrices, vectors)
+    has_matrices = given_matrices is not None and given_matrices.is_any_given
+    if has_matrices or vectors is not None:
+        raise AttnvizError(
+            f"matrices or vectors are given, and the model '{model.name}' has its own",
+            "leave one of them out",
+            file=given_matrices.source if given_matrices is not None else "",
+        )
     return Source(text, settings, model.matrices, vectors, model=model)
 
 
@@ -185,18 +191,6 @@ def refuse_changes_to_trace(changes: Mapping[str, Any]) -> None:
             f"'{name}' says how to trace a text, but a finished Trace is given",
             f"leave '{name}' out, or give the text",
             about=name,
-        )
-
-
-def _refuse_given_with_model(
-    model: Model, given_matrices: Matrices | None, vectors: Float[Tensor, "token dim"] | None
-) -> None:
-    """Refuse matrices and vectors beside a model, which has its own."""
-    if (given_matrices is not None and given_matrices.is_any_given) or vectors is not None:
-        raise AttnvizError(
-            f"matrices or vectors are given, and the model '{model.name}' has its own",
-            "leave one of them out",
-            file=given_matrices.source if given_matrices is not None else "",
         )
 
 

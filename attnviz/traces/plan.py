@@ -339,9 +339,23 @@ def refuse_unused(matrices: Matrices, settings: Settings, variant: Variant, dim:
     """
     _refuse_unused_in_attention(matrices, variant)
     _refuse_unused_in_block(matrices, settings)
-    _refuse_extra_layers(matrices, settings)
-    if settings.model is None:  # a model gives the positions it has learned
-        _refuse_two_positions(matrices, settings)
+    count, given_layers = settings.layers or 1, len(matrices.upper_layers) + 1
+    if given_layers > count:
+        raise matrices.error(
+            f"{matrices.source_text} gives matrices of layer {given_layers - 1}, but there "
+            f"{'is 1 layer' if count == 1 else f'are {count} layers'}: they count from 0",
+            f"give --layers {given_layers}, "
+            "with the --heads, --norm and --activation that belong to it",
+            about="layers",
+        )
+    has_given_positions = matrices.positions is not None and settings.model is None
+    if has_given_positions and settings.positions != "none":  # a model's are those it has learned
+        raise matrices.error(
+            f"--positions is {settings.positions}, "
+            f"but {matrices.source_text} gives positions as well",
+            "leave one of them out",
+            about="positions",
+        )
     _refuse_misfit_output_matrix(matrices, variant, dim)
 
 
@@ -360,7 +374,13 @@ def _refuse_unused_in_attention(matrices: Matrices, variant: Variant) -> None:
         reason = "weights are given, which dropout does not change"
         _refuse_given_names(first_layer, ("kept",), reason, hint)
     if matrices.scores is not None and variant.additive:
-        _refuse_additive_with_scores(matrices)
+        has_matrix = matrices.w_score is not None
+        used = "'w_score'" if has_matrix else f"{option_name('scoring')} additive"
+        raise matrices.error(
+            f"the scores are given{in_file(matrices.source)}, but {used} says how to compute them",
+            "leave one of them out",
+            about="w_score" if has_matrix else "scoring",
+        )
     if not variant.compared:
         reason = f"'{variant.name}' does not compare queries with keys"
         vectors = ("queries", "keys", "scores")
@@ -388,41 +408,6 @@ def _refuse_unused_in_block(matrices: Matrices, settings: Settings) -> None:
     if settings.memory is None and matrices.memory is None and matrices.memory_tokens is None:
         hint = "give --memory TEXT, or 'memory' in the file"
         _refuse_given_names(matrices, CROSS_NAMES, "there is no second sentence to read", hint)
-
-
-def _refuse_extra_layers(matrices: Matrices, settings: Settings) -> None:
-    """Refuse matrices of layers beyond the number of layers in the settings."""
-    count, given_layers = settings.layers or 1, len(matrices.upper_layers) + 1
-    if given_layers > count:
-        raise matrices.error(
-            f"{matrices.source_text} gives matrices of layer {given_layers - 1}, but there "
-            f"{'is 1 layer' if count == 1 else f'are {count} layers'}: they count from 0",
-            f"give --layers {given_layers}, "
-            "with the --heads, --norm and --activation that belong to it",
-            about="layers",
-        )
-
-
-def _refuse_two_positions(matrices: Matrices, settings: Settings) -> None:
-    """Refuse given positions beside --positions."""
-    if matrices.positions is not None and settings.positions != "none":
-        raise matrices.error(
-            f"--positions is {settings.positions}, "
-            f"but {matrices.source_text} gives positions as well",
-            "leave one of them out",
-            about="positions",
-        )
-
-
-def _refuse_additive_with_scores(matrices: Matrices) -> None:
-    """Raise the error for given scores beside additive scoring, which would compute them."""
-    has_matrix = matrices.w_score is not None
-    used = "'w_score'" if has_matrix else f"{option_name('scoring')} additive"
-    raise matrices.error(
-        f"the scores are given{in_file(matrices.source)}, but {used} says how to compute them",
-        "leave one of them out",
-        about="w_score" if has_matrix else "scoring",
-    )
 
 
 def _refuse_given_names(matrices: Matrices, names: tuple[str, ...], reason: str, hint: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
@@ -28,6 +28,7 @@ from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, PACKAGED_TRANSFORMERS, shipped_names
 from attnviz.wording.commands import option_name
 from attnviz.wording.keywords import with_checked_fields, with_defaults
+from attnviz.wording.rules import Rule, check_rules, rules_for
 from attnviz.wording.words import and_list, counted
 
 if TYPE_CHECKING:
@@ -68,6 +69,15 @@ CHOICES_BY_SETTING: dict[str, tuple[str, Collection[str]]] = {
     "activation": ("activation", ACTIVATIONS),
     "pool": ("way to pool", POOLS),
 }
+RANGES: tuple[tuple[str, int, int | None], ...] = (  # name, lowest and highest
+    *((name, 1, MAX_DIM) for name in ("dim", "heads", "kv_heads", "head_dim")),
+    *(("window", 1, highest) for highest in (None, MAX_WINDOW)),
+    ("seed", 0, MAX_EXAMPLE_SEED),
+    ("item", 1, None),
+    ("layers", 1, MAX_LAYERS),
+    ("generate", 1, None),
+    ("resolution", 2, MAX_RESOLUTION),
+)
 HeadId = tuple[int, int]  # layer and head, both from 0
 TRAINED_ONLY_SETTINGS = (
     *("attention", "target", "generate", "chat", "truncate", "trust_remote_code"),
@@ -153,23 +163,12 @@ class Settings:
         for name in FLOAT_SETTINGS:
             object.__setattr__(self, name, _as_float(getattr(self, name)))
         self._refuse_unknown_names()
-        for name in ("dim", "heads", "kv_heads", "head_dim"):
-            refuse_out_of_range(name, getattr(self, name), 1, MAX_DIM)
-        largest_window = MAX_WINDOW if (self.window or 0) > 0 else None
-        refuse_out_of_range("window", self.window, 1, largest_window)
-        refuse_out_of_range("seed", self.seed, 0, MAX_EXAMPLE_SEED)
-        refuse_out_of_range("item", self.item, 1, None)
-        refuse_out_of_range("layers", self.layers, 1, MAX_LAYERS)
-        refuse_out_of_range("generate", self.generate, 1, None)
-        refuse_out_of_range("resolution", self.resolution, 2, MAX_RESOLUTION)
+        for name, lowest, highest in RANGES:
+            refuse_out_of_range(name, getattr(self, name), lowest, highest)
         if self.memory_budget is not None:
             memory.parse_size(self.memory_budget, option_name("memory_budget"))
         refuse_out_of_range("feed_forward", self.feed_forward, 1, MAX_DIM)
-        self._refuse_invalid_temperature()
-        self._refuse_invalid_soft_cap()
-        self._refuse_invalid_dropout()
-        self._refuse_invalid_position_base()
-        self._refuse_dependent_settings()
+        check_rules(self, SETTING_RULES)
         parse_heads_off(self.without)  # refuses words that name no heads
 
     @property
@@ -199,84 +198,83 @@ class Settings:
         if word is not None and (not isinstance(word, str) or word not in ATTENTION_KINDS):
             raise unknown_name_error("attention", word, ATTENTION_KINDS, about="attention")
 
-    def _refuse_invalid_temperature(self) -> None:
-        """Refuse a temperature that is not finite and above 0."""
-        if self.temperature is not None and not 0 < self.temperature < math.inf:
-            requirement = "finite" if self.temperature == math.inf else "above 0"
-            problem = f"--temperature is {self.temperature:g}, and must be {requirement}"
-            hint = "try --temperature 0.5 (sharper) or --temperature 2 (flatter)"
-            raise AttnvizError(problem, hint, about="temperature")
 
-    def _refuse_invalid_soft_cap(self) -> None:
-        """Refuse a soft cap outside SOFT_CAP_RANGE."""
-        lowest, highest = SOFT_CAP_RANGE
-        if self.soft_cap is not None and not lowest <= self.soft_cap <= highest:
-            option, bounds = option_name("soft_cap"), f"from {lowest:g} to {highest:g}"
-            problem = f"{option} is {self.soft_cap:g}, and must be {bounds}"
-            raise AttnvizError(problem, f"try {option} 50", about="soft_cap")
+def _must_be(
+    name: str, bounds: str, holds: Callable[[float], bool], example: str, digits: str = ""
+) -> Rule:
+    """Return the rule that a number, if it is given, is within bounds."""
 
-    def _refuse_invalid_dropout(self) -> None:
-        """Refuse a dropout below 0, or from 1."""
-        if self.dropout is not None and not 0 <= self.dropout < 1:
-            problem = f"--dropout is {self.dropout:g}, and must be at least 0 and below 1"
-            raise AttnvizError(problem, "try --dropout 0.1", about="dropout")
+    def is_outside(settings: Settings) -> bool:
+        number = getattr(settings, name)
+        return number is not None and not holds(number)
 
-    def _refuse_invalid_position_base(self) -> None:
-        """Refuse a base below 1 or infinite, and a changed base for positions without angles."""
-        if not 1 <= self.position_base < math.inf:
-            requirement = "finite" if self.position_base == math.inf else "at least 1"
-            problem = f"--position-base is {self.position_base:.15g}, and must be {requirement}"
-            raise AttnvizError(problem, "try --position-base 10000", about="position_base")
-        is_changed = self.position_base != Settings.position_base
-        if is_changed and self.positions not in POSITIONS_WITH_BASE:
-            kinds = and_list(POSITIONS_WITH_BASE)
-            raise AttnvizError(
-                f"--position-base is for the angles of {kinds} positions, "
-                f"but --positions is {self.positions}",
-                "give --positions rotary",
-                about="position_base",
-            )
+    problem = f"{{option}} is {{it.{name}:{digits}g}}, and must be {bounds}"
+    return Rule(name, is_outside, problem, f"try {example}")
 
-    def _refuse_dependent_settings(self) -> None:
-        """Refuse settings that mean nothing without another one, or that another one leaves out."""
-        if not VARIANTS[self.variant].projected:
-            self._refuse_query_settings()
-        if self.item is not None and self.given is None:
-            raise AttnvizError(
-                "--item chooses one of a batch, but there is no --given",
-                "give a file of matrices",
-                about="item",
-            )
-        for name in ("norm", "activation", "feed_forward", "attention_only"):
-            if not self.has_blocks and getattr(self, name) != getattr(Settings, name):
-                raise AttnvizError(
-                    f"{option_name(name)} is about transformer blocks, but there is none",
-                    "give --layers 1",
-                    about=name,
-                )
-        for name in ("activation", "feed_forward"):
-            if self.attention_only and getattr(self, name) != getattr(Settings, name):
-                subject, reason = option_name(name), option_name("attention_only")
-                raise AttnvizError(
-                    f"{subject} is about feed-forward, which {reason} leaves out",
-                    "leave one of them out",
-                    about=name,
-                )
 
-    def _refuse_query_settings(self) -> None:
-        """Refuse memory, scoring and kv_heads, for a variant without queries and keys."""
-        explanation = f"'{self.variant}' attends with the embeddings themselves"
-        problems = {
-            "memory": "--memory needs queries of one sentence and keys of another, but "
-            f"'{self.variant}' has neither: it attends with the embeddings themselves",
-            "scoring": f"{explanation}, and {option_name('scoring')} {self.scoring} "
-            "is about queries and keys",
-            "kv_heads": f"{explanation}: its heads have no keys and values to share, and "
-            f"{option_name('kv_heads')} is {self.kv_heads}",
-        }
-        for name, problem in problems.items():
-            if getattr(self, name) != getattr(Settings, name):
-                raise AttnvizError(problem, "try --variant scaled", about="variant")
+TEMPERATURES = "{option} 0.5 (sharper) or {option} 2 (flatter)"
+VARIANT_PROBLEMS = {  # what is refused of a variant without queries and keys
+    "memory": "--memory needs queries of one sentence and keys of another, but '{it.variant}' has "
+    "neither: it attends with the embeddings themselves",
+    "scoring": "'{it.variant}' attends with the embeddings themselves, and --scoring {it.scoring} "
+    "is about queries and keys",
+    "kv_heads": "'{it.variant}' attends with the embeddings themselves: its heads have no keys and "
+    "values to share, and --kv-heads is {it.kv_heads}",
+}
+SETTING_RULES: tuple[Rule, ...] = (
+    _must_be("temperature", "above 0", lambda number: number > 0, TEMPERATURES),
+    _must_be("temperature", "finite", math.isfinite, TEMPERATURES),
+    _must_be(
+        "soft_cap",
+        f"from {SOFT_CAP_RANGE[0]:g} to {SOFT_CAP_RANGE[1]:g}",
+        lambda number: SOFT_CAP_RANGE[0] <= number <= SOFT_CAP_RANGE[1],
+        "{option} 50",
+    ),
+    _must_be("dropout", "at least 0 and below 1", lambda number: 0 <= number < 1, "{option} 0.1"),
+    _must_be("position_base", "at least 1", lambda number: number >= 1, "{option} 10000", ".15"),
+    _must_be("position_base", "finite", math.isfinite, "{option} 10000", ".15"),
+    *rules_for(
+        ["position_base"],
+        lambda it: it.positions not in POSITIONS_WITH_BASE,
+        f"{{option}} is for the angles of {and_list(POSITIONS_WITH_BASE)} positions, "
+        "but --positions is {it.positions}",
+        "give --positions rotary",
+    ),
+    *(
+        replace(rule, about="variant")
+        for name, problem in VARIANT_PROBLEMS.items()
+        for rule in rules_for(
+            [name],
+            lambda it: not VARIANTS[it.variant].projected,
+            problem,
+            "try --variant scaled",
+        )
+    ),
+    *rules_for(
+        ["item"],
+        lambda it: it.given is None,
+        "{option} chooses one of a batch, but there is no --given",
+        "give a file of matrices",
+    ),
+    *rules_for(
+        ["norm", "activation", "feed_forward", "attention_only"],
+        lambda it: not it.has_blocks,
+        "{option} is about transformer blocks, but there is none",
+        "give --layers 1",
+    ),
+    *rules_for(
+        ["activation", "feed_forward"],
+        lambda it: it.attention_only,
+        "{option} is about feed-forward, which --attention-only leaves out",
+        "leave one of them out",
+    ),
+)
+TRAINED_ONLY_RULES = rules_for(
+    TRAINED_ONLY_SETTINGS,
+    lambda _: True,
+    "{option} is about trained models, and no trained model is given",
+    "give --model minilm, a folder, or a name on a hub",
+)
 
 
 @with_defaults(Settings, model=MINILM)

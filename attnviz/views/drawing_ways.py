@@ -32,10 +32,8 @@ def choose_way(name: str | None, query: object, show: Sequence[str] | None) -> s
     """Return the drawing style `name`, or the default one where it is None or `terminal`; the name
     is not checked.
     """
-    return default_way(query, show) if name in (None, "terminal") else str(name)
-
-
-def default_way(query: object, show: Sequence[str] | None) -> str:
+    if name is not None and name != "terminal":
+        return name
     return "heatmap" if query is None or show is not None else "sentence"
 
 

@@ -6,19 +6,15 @@ Where there are many heads, several rows of the map share a token.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
 from attnviz.heads.head import Head
 from attnviz.tokens.text_part import span_text
-from attnviz.traces.trace import Trace
 from attnviz.views.grids.section import Section
 from attnviz.views.heads.bars import row_bars
 from attnviz.views.heads.findings import query_text, row_finding
-from attnviz.views.heads.grid import measured_heads
-from attnviz.views.view import View
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import as_sentence, counted
 
@@ -29,30 +25,14 @@ MAX_HEADS = 12  # of which a page has rows
 StepsOfRow = Callable[[int], tuple[str, tuple[Section, ...]]]
 
 
-def with_exact_rows(view: View, trace: Trace, query: int | str | None) -> View:
-    """Return the View of a long text with exact rows for its page, that of the query among them."""
-    heads = measured_heads(trace)
-    largest = np.max([head.numbers("largest_weight") for head in heads], axis=0)
-    position = None if query is None else trace.tokens.index(query, "query")
-    steps = exact_rows(heads, heads[0].rows.size, position, largest)
-    return replace(view, query_steps=steps)
-
-
-def exact_rows(
-    heads: Sequence[Head],
-    height: int,
-    query: int | None = None,
-    largest: Float[np.ndarray, "query"] | None = None,
-) -> StepsOfRow:
+def exact_rows(heads: Sequence[Head], height: int, query: int | None = None) -> StepsOfRow:
     """Return a function that gives the title and the exact rows, of each head, for a row of a map
     of `height` queries.
 
     Stored is the query whose largest weight, in any head, exceeds that of its neighbours; `query`:
-    the position of one that is stored in any case. `largest`: these weights; None: they are read.
+    the position of one that is stored in any case.
     """
-    weights = largest
-    if weights is None:
-        weights = np.max([head.facts.largest for head in heads], axis=0)
+    weights = np.max([_largest_weights(head) for head in heads], axis=0)
     queries, heads = heads[0].rows.span, heads[:MAX_HEADS]
     rows = -(-len(queries) // height)
     step = height * max(1, -(-rows * len(heads) * MAX_KEYS // MAX_LISTED_KEYS))
@@ -75,6 +55,10 @@ def exact_rows(
         return as_sentence(f"{name}{row_finding(parts[0])}").removesuffix("."), sections
 
     return steps_of_row
+
+
+def _largest_weights(head: Head) -> Float[np.ndarray, "query"]:
+    return head.numbers("largest_weight") if head.is_measured else head.facts.largest
 
 
 def _exact_row(part: Head, about: str, *, is_only: bool) -> Section:

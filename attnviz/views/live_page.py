@@ -8,7 +8,7 @@ from typing import Any
 
 from attnviz.errors import AttnvizError
 from attnviz.tokens.gpt2 import frequent_pieces, pieces_of_words
-from attnviz.traces.early_checks import refuse_uncomputable_settings
+from attnviz.traces.early_checks import LIVE_RULES
 from attnviz.traces.origin import FromModel, FromSeed, resolved_settings
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import tensor_to_numpy
@@ -16,6 +16,7 @@ from attnviz.vectors.random_numbers import stream_start
 from attnviz.views.grids.live_model import LiveModel
 from attnviz.views.origin_words import trained_lengths
 from attnviz.views.view import View
+from attnviz.wording.rules import check_rules
 
 MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
 MAX_LIVE_NUMBERS = 60_000  # of a model: about 230 kB in a page
@@ -31,7 +32,7 @@ def with_live_model(view: View, trace: Trace, part: str | None) -> View:
             "--live makes a page that computes, and these weights were given, not computed",
             "leave --live out, or give a text with --model agreement, or without a model",
         )
-    refuse_uncomputable_settings(trace.origin.settings)
+    check_rules(trace.origin.settings, LIVE_RULES)
     if part is not None or view.head_explorer is None:
         option = "--show" if part is None else "--window"
         raise AttnvizError(

@@ -11,11 +11,10 @@ import numpy as np
 
 from attnviz.heads.head import Head
 from attnviz.traces.archive import summary_contents, trace_contents
-from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.trace import Trace
+from attnviz.views.exact_rows import exact_rows
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.long_map import LongMap
-from attnviz.views.headline import attention_headline
 from attnviz.views.heads.bars import most_read_bars, row_bars, row_table, without_passages
 from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import headline_of, row_finding, whole_finding, whole_findings
@@ -26,8 +25,9 @@ from attnviz.views.heads.grid import (
     profile_table,
 )
 from attnviz.views.heads.passages import paragraph_starts
-from attnviz.views.notes import heads_off_notes, random_numbers_caveat
-from attnviz.views.settings_line import settings_line
+from attnviz.views.notes import heads_off_notes
+from attnviz.views.part_of_text import heads_of_part, part_data
+from attnviz.views.trace_choices import TraceChoices, shared_fields
 from attnviz.views.view import (
     HEAD_COLUMNS,
     Excerpt,
@@ -36,7 +36,6 @@ from attnviz.views.view import (
     TableLines,
     View,
     WordColumns,
-    build_page,
     head_cells,
 )
 
@@ -51,14 +50,12 @@ NUMBER_COLUMNS = (
 )
 
 
-def view_long(
-    trace: Trace, query: int | str | None = None, *, log: bool = False, as_: str | None = None
-) -> View:
+def view_long(trace: Trace, choices: TraceChoices) -> View:
     """Return the View of a Trace whose weights are computed only where they are shown; with a
-    query, of its exact row. `as_` "terminal": an .svg shows what a terminal shows.
+    query, of its exact row. With `show`, all its weights are the data: writing them is refused
+    where they exceed the memory budget.
     """
-    heads = measured_heads(trace)
-    settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
+    heads, query, log = measured_heads(trace), choices.query, choices.log
     excerpt, typed, position = None, None, None
     if query is None:
         headline = headline_of(heads[0], whole_finding(heads[0]))
@@ -69,21 +66,20 @@ def view_long(
         rows, typed = [head.row(position) for head in heads], trace.tokens.as_typed(query)
         headline = headline_of(heads[0], row_finding(rows[0]))
         picture = [Group("readings", tuple(map(row_bars, rows)))]
-        tables = [Group("along the text", tuple(map(row_table, rows)))]
-        screen = [*picture, *tables]
+        screen = [*picture, Group("along the text", tuple(map(row_table, rows)))]
+    options = {"query": typed, "log": log or None, "as_": choices.as_, "show": choices.show_text}
+    data = long_text_data(trace, heads)
+    if choices.show is not None:
+        data = part_data(trace, heads_of_part(trace, choices))
     return View(
-        title=attention_headline(trace),
+        **shared_fields(trace, screen, without_passages(picture), options),
         headline=headline,
-        settings=settings,
-        screen=build_page(screen, settings, caveat),
-        picture=build_page(without_passages(picture), settings, caveat),
         excerpt=excerpt,
         closing=heads_off_notes(trace),
-        as_screen=as_ == "terminal",
+        as_screen=choices.as_ == "terminal",
         head_explorer=lambda: explore_heads(heads, query=position, log=log),
-        data=long_text_data(trace, heads),
-        provenance=trace.provenance,
-        command=source_command("run", build_source(trace), query=typed, log=log or None, as_=as_),
+        query_steps=exact_rows(heads, heads[0].rows.size, position),
+        data=data,
     )
 
 

@@ -15,9 +15,8 @@ from attnviz.errors import AttnvizError
 from attnviz.heads.head import CELLS_AT_ONCE, Head
 from attnviz.heads.side import label_at
 from attnviz.machine import memory
-from attnviz.tokens.text_part import TextPart, parse_part
+from attnviz.tokens.text_part import parse_part
 from attnviz.traces.early_checks import refuse_oversized_data
-from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
@@ -26,7 +25,6 @@ from attnviz.views.exact_rows import exact_rows
 from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import Grid, with_common_scales
-from attnviz.views.headline import attention_headline
 from attnviz.views.heads.bars import MOST_READ, most_read_bars, row_bars, without_passages
 from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import (
@@ -37,8 +35,8 @@ from attnviz.views.heads.findings import (
 )
 from attnviz.views.heads.grid import head_grid, long_map, whole_head
 from attnviz.views.heads.passages import paragraph_starts
-from attnviz.views.notes import heads_off_notes, random_numbers_caveat
-from attnviz.views.settings_line import settings_line
+from attnviz.views.notes import heads_off_notes
+from attnviz.views.trace_choices import PICTURE_PARTS, TraceChoices, shared_fields
 from attnviz.views.trace_data import WEIGHT_COLUMNS
 from attnviz.views.view import (
     Group,
@@ -46,81 +44,70 @@ from attnviz.views.view import (
     TableLines,
     View,
     WordColumns,
-    build_page,
     head_cells,
 )
+from attnviz.wording.rules import Rule, check_rules
 
 CELL_BYTES = 25  # of a part: weights and masks, and their copies in 64 bits while they are drawn
 MAX_DRAWN = 512  # cells on each side of a picture
 MAX_LABELLED = 60  # tokens on each side of a picture that labels them
 MAX_EXPLORED_CELLS, MAX_EXPLORED_TOKENS = 2**18, 2000  # of a part that a page has cell by cell
 PARAGRAPH_NOTE = "¶ = a paragraph begins"
+WHOLE_TEXT = parse_part(":,:")
+BESIDE_PART_RULES = tuple(
+    Rule(
+        "part",
+        when,
+        f"--window {{it.part}} shows a part of the weights, and {reason}",
+        f"leave {reason.split()[0]} out, or --window {{it.part}}",
+    )
+    for reason, when in (
+        ("--show {it.show_text} asks for something else",
+         lambda it: it.parts not in (None, PICTURE_PARTS)),
+        ("--as {it.as_} draws whole texts", lambda it: it.as_ not in (None, "heatmap", "terminal")),
+        ("--predict shows answers", lambda it: it.predict),
+    )
+)  # fmt: skip
 
 
-def view_part(
-    trace: Trace,
-    typed: str,
-    query: int | str | None = None,
-    *,
-    layer: int | str | None = None,
-    head: int | str | None = None,
-    log: bool = False,
-    as_screen: bool = False,
-) -> View:
+def view_part(trace: Trace, choices: TraceChoices) -> View:
     """Return the View of a part of the weights of all heads, or of some; with a query, of its row.
 
-    `typed`: the tokens that read and those that are read, as in `1200:1300,1:400`.
+    Refuses what is not shown of a part: other parts of the Trace, other ways to draw, answers.
     """
-    part = parse_part(typed)
-    heads = _heads_of_part(trace, part, query, (layer, head))
-    settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
-    if query is None:
-        finding = part_finding(heads)
+    check_rules(choices, BESIDE_PART_RULES)
+    heads, log = heads_of_part(trace, choices), choices.log
+    options: dict[str, object] = {"part": choices.part, "query": None, "log": log or None}
+    if choices.query is None:
+        finding, notes = part_finding(heads), tuple[str, ...]()
         screen, picture = _part_groups(heads, log=log)
     else:
-        finding = row_finding(heads[0])
+        finding, notes = row_finding(heads[0]), tuple(share_notes(heads))
+        finding = f"{heads[0].name}: {finding}" if len(heads) > 1 else finding
         screen = picture = [Group("readings", tuple(map(row_bars, heads)))]
-    if query is not None and len(heads) > 1:
-        finding = f"{heads[0].name}: {finding}"
-    options = {
-        "part": typed,
-        "query": None if query is None else str(heads[0].rows.span[0] + 1),
-        "log": log or None,
-    }
-    is_whole, block = layer is None and head is None, _page_blocks(heads)[0]
+        options["query"] = str(heads[0].rows.span[0] + 1)
+    is_whole, block = choices.layer is None and choices.head is None, _page_blocks(heads)[0]
     return View(
-        title=attention_headline(trace),
+        **shared_fields(trace, screen, without_passages(picture), options if is_whole else None),
         headline=f"{finding[:1].upper()}{finding[1:]}",
-        settings=settings,
-        screen=build_page(screen, settings, caveat),
-        picture=build_page(without_passages(picture), settings, caveat),
-        closing=(
-            *blind_queries_notes(heads),
-            *(share_notes(heads) if query is not None else ()),
-            *heads_off_notes(trace),
-        ),
-        as_screen=as_screen,
+        closing=(*blind_queries_notes(heads), *notes, *heads_off_notes(trace)),
+        as_screen=choices.as_ == "terminal",
         head_explorer=partial(_explore_parts, heads, log=log),
         query_steps=None if block == (1, 1) else exact_rows(heads, block[0]),
         data=part_data(trace, heads),
-        provenance=trace.provenance,
-        command=source_command("run", build_source(trace), **options) if is_whole else None,
     )
 
 
-def _heads_of_part(
-    trace: Trace,
-    part: TextPart,
-    query: int | str | None,
-    chosen: tuple[int | str | None, int | str | None],
-) -> list[Head]:
-    """Return the part of each chosen head, with blocks if all parts exceed the memory budget.
+def heads_of_part(trace: Trace, choices: TraceChoices) -> list[Head]:
+    """Return the part of each chosen head, with blocks if all parts exceed the memory budget;
+    the whole text if no part is chosen.
 
     A query must be one of those of the part, which then has its row alone.
     """
+    part = WHOLE_TEXT if choices.part is None else parse_part(choices.part)
     queries = part.queries(len(trace.tokens))
-    if query is not None:
-        position = part.find_query(trace.tokens, query)
+    if choices.part is not None and choices.query is not None:
+        position = part.find_query(trace.tokens, choices.query)
         queries = range(position, position + 1)
     heads = []
     for layer in trace.attention_layers:
@@ -128,11 +115,11 @@ def _heads_of_part(
         if not part.names_keys:
             keys = layer.mask_rule.keys_in_band(queries, len(keys))
         for head in range(layer.heads):
-            if chosen[0] in (None, layer.layer) and chosen[1] in (None, head):
+            if choices.layer in (None, layer.layer) and choices.head in (None, head):
                 heads.append(whole_head(trace, layer, head).part(queries, keys))
     if not heads:
         raise AttnvizError(
-            f"there is no layer {chosen[0]} with a head {chosen[1]}", "both count from 0"
+            f"there is no layer {choices.layer} with a head {choices.head}", "both count from 0"
         )
     cells = sum(len(each.rows.span) * len(each.columns.span) for each in heads)
     if cells * CELL_BYTES <= weights_budget(trace):
@@ -144,15 +131,6 @@ def _heads_of_part(
 
 def _in_blocks(head: Head, most: int) -> Head:
     return replace(head, rows=head.rows.in_blocks(most), columns=head.columns.in_blocks(most))
-
-
-def with_all_weights(view: View, trace: Trace) -> View:
-    """Return the View of a long text with all its weights as data; writing them is refused where
-    they exceed the memory budget.
-    """
-    heads = _heads_of_part(trace, parse_part(":,:"), None, (None, None))
-    command = None if view.command is None else view.command.with_options(show="weights")
-    return replace(view, data=part_data(trace, heads), command=command)
 
 
 def _part_note(heads: Sequence[Head], starts: frozenset[int]) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import sqrt
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -17,7 +16,7 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.long_weights import LongWeights
-from attnviz.traces.parts import PARTS_BY_SHOW_NAME, SHOW_RECEIVED, Part, parts_to_show
+from attnviz.traces.parts import PARTS_BY_SHOW_NAME, SHOW_RECEIVED, Part
 from attnviz.traces.trace import Layer, Trace, weights_only_reason
 from attnviz.traces.weights import Stage, tensor_to_numpy
 from attnviz.views.answer_tables import (
@@ -30,7 +29,6 @@ from attnviz.views.attention_facts import do_rows_sum_to_one, has_mask, has_prod
 from attnviz.views.conclusions.weight_titles import head_weights_title
 from attnviz.views.drawing_ways import (
     choose_way,
-    default_way,
     refuse_impossible_way,
     refuse_logarithm,
     refuse_long_drawing,
@@ -42,14 +40,13 @@ from attnviz.views.grids.scales import centred_scale, colorless_scale, weight_sc
 from attnviz.views.headline import (
     CONTEXT_PRODUCT,
     SCORES_PRODUCT,
-    attention_headline,
     has_all_parts,
     order_parts,
     parts_title,
     product_groups,
 )
 from attnviz.views.heads.sentences import quoted_token
-from attnviz.views.notes import blind_rows_note, closing_notes, random_numbers_caveat, row_sums_note
+from attnviz.views.notes import blind_rows_note, closing_notes, row_sums_note
 from attnviz.views.origin_words import add_role_titles, vector_axis
 from attnviz.views.reading import (
     arcs_groups,
@@ -61,7 +58,13 @@ from attnviz.views.reading import (
     token_axis,
     untitled_readings,
 )
-from attnviz.views.settings_line import settings_line
+from attnviz.views.trace_choices import (
+    PICTURE_PARTS,
+    TraceChoices,
+    is_pooled,
+    is_streamed,
+    shared_fields,
+)
 from attnviz.views.trace_data import build_trace_data, explore_trace
 from attnviz.views.view import (
     FINDINGS_GROUP,
@@ -70,13 +73,12 @@ from attnviz.views.view import (
     Group,
     Page,
     PanelTitle,
+    TableData,
     View,
-    build_page,
 )
 from attnviz.wording.words import and_list
 
 SCREEN_PARTS = ("weights", "context")
-PICTURE_PARTS = ("weights",)
 ANSWER_PARTS = ("prediction",)
 EXCERPT_PREFIXES = ("weights ", "prediction")
 BLOCK_PARTS = ("outputs",)
@@ -123,79 +125,35 @@ def view(
     "1200:1300,1:400", restricts it to the weights of these queries on these keys, from 1. A `live`
     page contains the model, and computes it for other texts.
     """
-    if live:
-        from attnviz.views.live_page import with_blanks, with_live_model
+    choices = TraceChoices(show, query, as_, predict, layer, head, log, part, live)
+    road = next(road for road in ROADS if road.when(trace, choices))
+    return road.view(trace, choices)
 
-        choices: dict[str, Any] = {"show": show, "query": query, "as_": as_, "predict": predict}
-        choices |= {"layer": layer, "head": head, "log": log, "part": part}
-        return with_live_model(view(with_blanks(trace), **choices), trace, part)
-    if part is not None:
-        from attnviz.views.part_of_text import view_part
 
-        _refuse_beside_part(show, as_, part, predict=predict)
-        as_screen = as_ == "terminal"
-        chosen = {"layer": layer, "head": head, "query": query}
-        return view_part(trace, part, **chosen, log=log, as_screen=as_screen)
-    parts = PICTURE_PARTS if show is None else parts_to_show(show)
-    if parts == (SHOW_RECEIVED,) and layer is None and head is None and not log:
-        from attnviz.views.received import view_received
+def _shows_received(trace: Trace, choices: TraceChoices) -> bool:
+    return choices.parts == (SHOW_RECEIVED,) and not choices.has_head and not choices.log
 
-        return view_received(trace, query=query, as_=as_, predict=predict)
-    refuse_long_drawing(as_, len(trace.tokens))
-    ways = (None, "terminal", "heatmap") if _is_pooled(trace) else (None, "terminal")
-    is_whole = as_ in ways and (layer, head, predict) == (None, None, False)
-    if parts == PICTURE_PARTS and is_whole and _is_streamed(trace):
-        from attnviz.views.exact_rows import with_exact_rows
-        from attnviz.views.long_text import view_long
-        from attnviz.views.part_of_text import with_all_weights
 
-        long_view = with_exact_rows(view_long(trace, query, log=log, as_=as_), trace, query)
-        return long_view if show is None else with_all_weights(long_view, trace)
-    refuse_logarithm(log=log)
-    head_count = sum(layer.heads for layer in trace.layers)
+def _is_long_map(trace: Trace, choices: TraceChoices) -> bool:
+    """Return whether only maps are shown, of weights that are computed where they are shown."""
+    ways = (None, "terminal", "heatmap") if is_pooled(trace) else (None, "terminal")
+    is_map = choices.as_ in ways and not (choices.has_head or choices.predict)
+    return is_map and choices.parts in (None, PICTURE_PARTS) and is_streamed(trace)
+
+
+def _shows_heads(trace: Trace, choices: TraceChoices) -> bool:
+    """Return whether heads are shown as `attnviz inspect` shows them."""
     is_external = trace.external_origin is not None
-    has_many_heads = trace.trained is not None or (is_external and head_count > 1)
-    if layer is not None or head is not None:
-        _refuse_show_with_head(show)
-    elif not has_many_heads or show is not None or as_ is not None:
-        return _parts_view(trace, show, query, as_, predict=predict)
-    return _inspection_view(trace, layer=layer, head=head, query=query, as_=as_, predict=predict)
+    has_several = is_external and sum(layer.heads for layer in trace.layers) > 1
+    has_many_heads = trace.trained is not None or has_several
+    return choices.has_head or (has_many_heads and choices.show is None and choices.as_ is None)
 
 
-def _refuse_beside_part(
-    show: Sequence[str] | None, as_: str | None, part: str, *, predict: bool
-) -> None:
-    """Refuse what a part of the weights is not shown with: other parts, ways and answers."""
-    shows_others = show is not None and tuple(parts_to_show(show)) != PICTURE_PARTS
-    others = {
-        f"--show {','.join(show or ())} asks for something else": shows_others,
-        f"--as {as_} draws whole texts": as_ not in (None, "heatmap", "terminal"),
-        "--predict shows answers": predict,
-    }
-    for reason, holds in others.items():
-        if holds:
-            option = " ".join(reason.split()[:1])
-            raise AttnvizError(
-                f"--window {part} shows a part of the weights, and {reason}",
-                f"leave {option} out, or --window {part}",
-                about="part",
-            )
-
-
-def _is_streamed(trace: Trace) -> bool:
-    return all(isinstance(each.weights_on_demand, LongWeights) for each in trace.attention_layers)
-
-
-def _is_pooled(trace: Trace) -> bool:
-    """Return whether a text has so many tokens that maps show blocks of them."""
-    sizes = ((each.weights_on_demand, each.size) for each in trace.attention_layers)
-    return any(isinstance(weights, LongWeights) and max(size) > weights.resolution
-               for weights, size in sizes)  # fmt: skip
-
-
-def _refuse_show_with_head(show: Sequence[str] | None) -> None:
-    """Refuse `show` together with a layer or a head."""
-    if show is not None:
+def refuse_undrawable(trace: Trace, choices: TraceChoices) -> None:
+    """Refuse what only a map of a whole long text has, and other parts beside single heads."""
+    refuse_long_drawing(choices.as_, len(trace.tokens))
+    refuse_logarithm(log=choices.log)
+    if choices.has_head and choices.show is not None:
         raise AttnvizError(
             "layer and head show the weights of single heads and cannot be combined with show",
             "leave out show, or layer and head",
@@ -203,66 +161,128 @@ def _refuse_show_with_head(show: Sequence[str] | None) -> None:
         )
 
 
-def _parts_view(
-    trace: Trace,
-    show: Sequence[str] | None,
-    query: int | str | None,
-    as_: str | None,
-    *,
-    predict: bool,
-) -> View:
-    """Return the View of the parts `show` in the drawing style `as_`, each by default if None.
+def _live_view(trace: Trace, choices: TraceChoices) -> View:
+    from attnviz.views.live_page import with_blanks, with_live_model
+
+    still_view = view(with_blanks(trace), **vars(replace(choices, live=False)))
+    return with_live_model(still_view, trace, choices.part)
+
+
+def _part_view(trace: Trace, choices: TraceChoices) -> View:
+    from attnviz.views.part_of_text import view_part
+
+    return view_part(trace, choices)
+
+
+def _long_view(trace: Trace, choices: TraceChoices) -> View:
+    from attnviz.views.long_text import view_long
+
+    return view_long(trace, choices)
+
+
+def _received_view(trace: Trace, choices: TraceChoices) -> View:
+    from attnviz.views.received import view_received
+
+    return view_received(trace, query=choices.query, as_=choices.as_, predict=choices.predict)
+
+
+def _inspection_view(trace: Trace, choices: TraceChoices) -> View:
+    """Return the View of `attnviz inspect`, for traces with many heads."""
+    refuse_undrawable(trace, choices)
+    from attnviz.analysis.inspection.inspect_options import InspectOptions
+    from attnviz.analysis.inspection.inspection import Inspection
+    from attnviz.analysis.inspection.token_query import command_options
+    from attnviz.views.inspection.view import view as view_of_inspection
+
+    names = ("layer", "head", "query", "as_", "predict")
+    options = InspectOptions(**{name: getattr(choices, name) for name in names})
+    inspection = Inspection(trace=trace, options=options)
+    changed = command_options(inspection)
+    is_whole = changed.keys().isdisjoint(("layer", "head"))
+    command = source_command("run", build_source(trace), **changed) if is_whole else None
+    return view_of_inspection(inspection, command=command)
+
+
+def _parts_view(trace: Trace, choices: TraceChoices) -> View:
+    """Return the View of the chosen parts in a drawing style, each by default if not chosen.
 
     Refuses an unknown query, part or style, and a style that cannot draw these parts.
     """
-    parts = None if show is None else parts_to_show(show)
-    way, drawn_parts = as_ or default_way(query, parts), parts if as_ else None
-    refuse_impossible_way(way, drawn_parts, query, predict=predict and bool(as_))
+    refuse_undrawable(trace, choices)
+    show, query, as_, parts = choices.show, choices.query, choices.as_, choices.parts
+    if as_:
+        refuse_impossible_way(as_, parts, query, predict=choices.predict)
     drawing_way = choose_way(as_, query, parts)
     position = None if query is None else trace.tokens.index(query, "query")
-    screen, picture = _screen_and_picture(trace, parts, position, drawing_way, predict=predict)
-    names = ",".join(show) if show else None
+    groups = _screen_and_picture(trace, parts, position, drawing_way, predict=choices.predict)
     typed = None if query is None else trace.tokens.as_typed(query)
-    options = {"show": names, "query": typed, "as_": as_, "predict": predict or None}
     query_grids = () if position is None else tuple(query_readings(trace, position))
     only_answers = tuple(parts or ()) == ANSWER_PARTS
     answers_finding = answers_title(trace, position, answers_alone=only_answers)
+    explore, data = _explorer_and_data(trace, position)
+    shared = shared_fields(
+        trace,
+        *groups,
+        {"show": choices.show_text, "query": typed, "as_": as_, "predict": choices.predict or None},
+        screen_parts=parts or (_default_parts(trace) if position is None else PICTURE_PARTS),
+        picture_parts=parts or PICTURE_PARTS,
+    )
     closing = (
-        *_uncut_parts_note(trace, screen, position, drawing_way),
+        *_uncut_parts_note(trace, shared["screen"], position, drawing_way),
         *closing_notes(trace, position),
     )
-    explore: Callable[[], HeadExplorer] = partial(explore_trace, trace, position)
-    data = build_trace_data(trace)
-    if _is_streamed(trace):
-        from attnviz.views.heads.explorer import explore_heads
-        from attnviz.views.heads.grid import measured_heads
-        from attnviz.views.long_text import long_text_data
-
-        heads = measured_heads(trace)
-        explore, data = partial(explore_heads, heads, log=False), long_text_data(trace, heads)
     return View(
-        title=attention_headline(trace),
+        **shared,
         headline=answers_finding or _parts_headline(trace, parts, position),
-        settings=settings_line(trace),
-        screen=screen,
-        picture=picture,
-        excerpt=_weights_excerpt(screen) if show is None and not query_grids else None,
+        excerpt=_weights_excerpt(shared["screen"]) if show is None and not query_grids else None,
         closing=tuple(sentence for sentence in closing if sentence != answers_finding),
         sentences=() if drawing_way == "heatmap" else query_grids,
         as_screen=as_ == "terminal",
         head_explorer=explore,
-        slides=partial(_trace_slides, trace, picture, position),
+        slides=partial(_trace_slides, trace, shared["picture"], position),
         data=data,
-        provenance=trace.provenance,
-        command=source_command("run", build_source(trace), **options),
     )
+
+
+@dataclass(frozen=True)
+class Road:
+    """One way from a Trace to its View: when it is taken, and the function that makes the View."""
+
+    when: Callable[[Trace, TraceChoices], object]
+    view: Callable[[Trace, TraceChoices], View]
+
+
+ROADS = (  # the first that fits is taken
+    Road(lambda _, choices: choices.live, _live_view),
+    Road(lambda _, choices: choices.part is not None, _part_view),
+    Road(_shows_received, _received_view),
+    Road(_is_long_map, _long_view),
+    Road(_shows_heads, _inspection_view),
+    Road(lambda *_: True, _parts_view),
+)
+
+
+def _explorer_and_data(
+    trace: Trace, query: int | None
+) -> tuple[Callable[[], HeadExplorer], TableData]:
+    """Return the heads for a reader to choose from, and the numbers: every weight, or what was
+    measured of weights that are computed only where they are shown.
+    """
+    if not is_streamed(trace):
+        return partial(explore_trace, trace, query), build_trace_data(trace)
+    from attnviz.views.heads.explorer import explore_heads
+    from attnviz.views.heads.grid import measured_heads
+    from attnviz.views.long_text import long_text_data
+
+    heads = measured_heads(trace)
+    return partial(explore_heads, heads, log=False), long_text_data(trace, heads)
 
 
 def _parts_headline(trace: Trace, parts: Sequence[str] | None, query: int | None) -> str:
     """Return the title over parts; over weights of a text whose map has blocks, what was found of
     the first head.
     """
-    if not _is_pooled(trace) or query is not None or "weights" not in (parts or PICTURE_PARTS):
+    if not is_pooled(trace) or query is not None or "weights" not in (parts or PICTURE_PARTS):
         return parts_title(trace, parts, query)
     from attnviz.views.heads.findings import headline_of, whole_finding
     from attnviz.views.heads.grid import measured_heads
@@ -276,7 +296,7 @@ def _trace_slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
     models written by hand and maps of blocks keep their titles.
     """
     by_hand = trace.model is not None and trace.model.by_hand
-    if len(picture.panels) == 1 or by_hand or _is_pooled(trace):
+    if len(picture.panels) == 1 or by_hand or is_pooled(trace):
         return Excerpt(picture.groups, "")
     layer_by_group = {
         f"{part_name} {layer.name}": layer
@@ -292,34 +312,18 @@ def _trace_slides(trace: Trace, picture: Page, query: int | None) -> Excerpt:
     return Excerpt(tuple(groups), "")
 
 
-def _inspection_view(trace: Trace, **options: Any) -> View:
-    """Return the View of `attnviz inspect` with these options, for traces with many heads."""
-    from attnviz.analysis.inspection.inspect_options import InspectOptions
-    from attnviz.analysis.inspection.inspection import Inspection
-    from attnviz.analysis.inspection.token_query import command_options
-    from attnviz.views.inspection.view import view as view_of_inspection
-
-    inspection = Inspection(trace=trace, options=InspectOptions(**options))
-    changed = command_options(inspection)
-    is_whole = changed.keys().isdisjoint(("layer", "head"))
-    command = source_command("run", build_source(trace), **changed) if is_whole else None
-    return view_of_inspection(inspection, command=command)
-
-
 def _screen_and_picture(
     trace: Trace, show: Sequence[str] | None, query: int | None, drawing_way: str, *, predict: bool
-) -> tuple[Page, Page]:
-    """Return the pages for a screen and for a picture; `sentence` and `arcs` draw only weights."""
-    screen_parts, picture_parts = show or _default_parts(trace), show or PICTURE_PARTS
+) -> tuple[list[Group], list[Group]]:
+    """Return the groups for a screen and for a picture; `sentence` and `arcs` draw only weights."""
     if query is None:
-        screen = part_groups(trace, screen_parts)
-        picture = add_role_titles(trace, equation_groups(trace, picture_parts))
+        screen = part_groups(trace, show or _default_parts(trace))
+        picture = add_role_titles(trace, equation_groups(trace, show or PICTURE_PARTS))
     elif tuple(show or ()) == ANSWER_PARTS and drawing_way == "heatmap":
         screen = picture = [Group("prediction", (answer_bars(trace, query),))]
     elif show and drawing_way == "heatmap":
         screen = picture = part_groups(trace, show, query)
     else:
-        screen_parts = picture_parts = PICTURE_PARTS
         screen = picture = [Group(READINGS_GROUP, tuple(query_readings(trace, query)))]
     if drawing_way == "heatmap" and query is not None and not show:
         picture = [untitled_readings(query_readings(trace, query))]
@@ -328,14 +332,8 @@ def _screen_and_picture(
     if drawing_way == "arcs":
         weights = part_groups(trace, PICTURE_PARTS)
         picture = arcs_groups(weights, query, _head_commands(trace, query, as_="arcs"))
-    settings = settings_line(trace)
     answers = [Group("prediction", (best_answers_grid(trace, query),))] if predict else []
-    screen_caveat = random_numbers_caveat(trace, screen_parts)
-    picture_caveat = random_numbers_caveat(trace, picture_parts)
-    return (
-        build_page([*screen, *answers], settings, screen_caveat),
-        build_page([*picture, *answers], settings, picture_caveat),
-    )
+    return [*screen, *answers], [*picture, *answers]
 
 
 def _head_commands(trace: Trace, query: int | None, **drawing: str) -> dict[str, str]:
@@ -641,7 +639,7 @@ def weights_grids(
     note on sums; maps of blocks where weights are computed only where they are shown.
     """
     chosen = range(layer.heads) if heads is None else heads
-    if _is_pooled(trace) and isinstance(layer.weights_on_demand, LongWeights):
+    if is_pooled(trace) and isinstance(layer.weights_on_demand, LongWeights):
         from attnviz.views.heads.grid import head_grid, measured_head
 
         maps = [head_grid(measured_head(trace, layer, head), log=False) for head in chosen]

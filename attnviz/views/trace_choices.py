@@ -1,0 +1,82 @@
+"""What is chosen to be shown of a Trace, and what all its Views share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attnviz.traces.inputs import build_source, source_command
+from attnviz.traces.long_weights import LongWeights
+from attnviz.traces.parts import parts_to_show
+from attnviz.traces.trace import Trace
+from attnviz.views.headline import attention_headline
+from attnviz.views.notes import random_numbers_caveat
+from attnviz.views.settings_line import settings_line
+from attnviz.views.view import Group, build_page
+
+PICTURE_PARTS = ("weights",)
+
+
+@dataclass(frozen=True)
+class TraceChoices:
+    """The options of `attnviz run` that say what of a Trace is shown; None: not given."""
+
+    show: Sequence[str] | None
+    query: int | str | None
+    as_: str | None
+    predict: bool
+    layer: int | str | None
+    head: int | str | None
+    log: bool
+    part: str | None
+    live: bool
+
+    @property
+    def parts(self) -> tuple[str, ...] | None:
+        """The names of the parts to show; refuses unknown ones."""
+        return None if self.show is None else parts_to_show(self.show)
+
+    @property
+    def show_text(self) -> str | None:
+        return ",".join(self.show) if self.show else None
+
+    @property
+    def has_head(self) -> bool:
+        return self.layer is not None or self.head is not None
+
+
+def shared_fields(
+    trace: Trace,
+    screen: Sequence[Group],
+    picture: Sequence[Group],
+    options: Mapping[str, object] | None,
+    *,
+    screen_parts: Sequence[str] = PICTURE_PARTS,
+    picture_parts: Sequence[str] = PICTURE_PARTS,
+) -> dict[str, Any]:
+    """Return the fields that all Views of a Trace have; `options` are those of the command that
+    makes the View, None if there is none, and parts those of which random numbers are a caveat.
+    """
+    settings = settings_line(trace)
+    source = None if options is None else build_source(trace)
+    return {
+        "title": attention_headline(trace),
+        "settings": settings,
+        "screen": build_page(screen, settings, random_numbers_caveat(trace, screen_parts)),
+        "picture": build_page(picture, settings, random_numbers_caveat(trace, picture_parts)),
+        "provenance": trace.provenance,
+        "command": source and source_command("run", source, **(options or {})),
+    }
+
+
+def is_streamed(trace: Trace) -> bool:
+    """Return whether all weights of a Trace are computed only where they are shown."""
+    return all(isinstance(each.weights_on_demand, LongWeights) for each in trace.attention_layers)
+
+
+def is_pooled(trace: Trace) -> bool:
+    """Return whether a text has so many tokens that maps show blocks of them."""
+    sizes = ((each.weights_on_demand, each.size) for each in trace.attention_layers)
+    return any(isinstance(weights, LongWeights) and max(size) > weights.resolution
+               for weights, size in sizes)  # fmt: skip

@@ -1,0 +1,46 @@
+"""Rules for choices: what is refused, in which words, as rows of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from attnviz.errors import AttnvizError
+from attnviz.wording.commands import option_name
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is refused: about which option, when, what the problem is, and what to try.
+
+    `{it.heads}` in words is the heads of what is checked, `{option}` the option as it is typed.
+    """
+
+    about: str
+    when: Callable[[Any], object]
+    problem: str
+    hint: str
+
+
+def check_rules(it: Any, rules: Iterable[Rule]) -> None:
+    """Refuse what a rule refuses: the first of them in their order."""
+    for rule in rules:
+        if rule.when(it):
+            words = {"it": it, "option": option_name(rule.about)}
+            problem, hint = (text.format(**words) for text in (rule.problem, rule.hint))
+            raise AttnvizError(problem, hint, about=rule.about)
+
+
+def rules_for(
+    names: Iterable[str], when: Callable[[Any], object], problem: str, hint: str
+) -> list[Rule]:
+    """Return the rules that refuse each of these options, if it is not as by default, when
+    something holds.
+    """
+
+    def is_refused(name: str, it: Any) -> bool:
+        return getattr(it, name) != getattr(type(it), name) and bool(when(it))
+
+    return [Rule(name, partial(is_refused, name), problem, hint) for name in names]
