@@ -73,6 +73,11 @@ class TokenQuery:
         ]
         return sorted(links, key=lambda link: link.lift, reverse=True)
 
+    @cached_property
+    def lifted_link(self) -> TokenLink:
+        """The link of the first of `peaks`."""
+        return TokenLink(self, self.peaks[0].column)
+
     def _telling_key(self, row: MapRow) -> int:
         """Return the key with the largest lift, of those that are neither the token itself nor a
         sink; of all others than the token where it sees no more."""

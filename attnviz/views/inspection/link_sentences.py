@@ -220,10 +220,6 @@ def _key_name(query: TokenQuery, key: int) -> str:
     return ITSELF if key == query.own_column else side_label(query.mean.map.columns, key)
 
 
-def _lifted_link(query: TokenQuery) -> TokenLink:
-    return TokenLink(query, query.peaks[0].column)
-
-
 def _no_lift_text(query: TokenQuery) -> str:
     units = query.options.unit
     base = f"the other {units}s attend to it, or at the same distance"
@@ -268,10 +264,10 @@ def _top_key_text(query: TokenQuery, amount: ComparedAmount) -> str:
 
 READING_FINDINGS: tuple[Finding[TokenQuery], ...] = (
     finding_on(
-        lambda query: _top_links_amount(_lifted_link(query)),
+        lambda query: _top_links_amount(query.lifted_link),
         "a key beyond others",
         lambda query: query.ranks_by_lift and query.peaks[0].lift > SUM_ROUNDING,
-        lambda query, amount: _top_links_text(_lifted_link(query), amount),
+        lambda query, amount: _top_links_text(query.lifted_link, amount),
     ),
     Finding("no key beyond others", lambda query: query.ranks_by_lift, _no_lift_text),
     Finding(
