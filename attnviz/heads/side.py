@@ -61,9 +61,7 @@ class Side:
     @cached_property
     def numbers(self) -> tuple[int, ...]:
         """The number of each, from 1, as in the whole text."""
-        if self.grouping is None:
-            return tuple(position + 1 for position in self.span)
-        return self.grouping.numbers[self.span.start : self.span.stop]
+        return tuple(map(self.number, self.span))
 
     @cached_property
     def spaced(self) -> tuple[bool, ...]:
@@ -72,6 +70,20 @@ class Side:
     @cached_property
     def special(self) -> tuple[bool, ...]:
         return tuple(self.tokens.special.issuperset(group) for group in self.groups)
+
+    @property
+    def unit(self) -> str:
+        """What each stands for: a token, a word, or a sentence."""
+        return "token" if self.grouping is None else self.grouping.unit
+
+    def is_special(self, place: int) -> bool:
+        """Return whether a tokenizer added one of all tokens or groups."""
+        group = (place,) if self.grouping is None else self.grouping.groups[place]
+        return self.tokens.special.issuperset(group)
+
+    def number(self, place: int) -> int:
+        """Return the number of one of all tokens or groups, from 1, as in the whole text."""
+        return place + 1 if self.grouping is None else self.grouping.numbers[place]
 
     def label(self, place: int) -> str:
         """Return the label of one of all tokens or groups, without making those of the others."""

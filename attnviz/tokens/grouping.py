@@ -32,6 +32,7 @@ class Grouping:
     groups: Groups  # positions of the tokens of each
     labels: tuple[str, ...]
     numbers: tuple[int, ...]  # from 1, as in the whole text
+    unit: str = "token"  # what each is
 
     def keep(self, tokens: frozenset[int]) -> Grouping:
         """Return the groups with only these tokens; those that lose all of theirs are left out."""
@@ -41,6 +42,7 @@ class Grouping:
             tuple(groups[index] for index in kept),
             tuple(self.labels[index] for index in kept),
             tuple(self.numbers[index] for index in kept),
+            self.unit,
         )
 
 
@@ -59,7 +61,7 @@ def words_of_text(tokens: Tokens) -> Grouping:
     """Return the words of a text, numbered from 1."""
     groups = group_by_word(tokens)
     labels = tuple(_word_label(tokens, group) for group in groups)
-    return Grouping(groups, labels, tuple(range(1, len(groups) + 1)))
+    return Grouping(groups, labels, tuple(range(1, len(groups) + 1)), "word")
 
 
 def word_tokens(tokens: Tokens) -> Tokens:
@@ -138,7 +140,7 @@ def sentences_of_text(tokens: Tokens) -> Grouping:
     stops = [*starts[1:], len(tokens)]
     groups = tuple(tuple(range(*span)) for span in zip(starts, stops, strict=True))
     labels = tuple(_sentence_label(tokens, group) for group in groups)
-    return Grouping(groups, labels, tuple(range(1, len(groups) + 1)))
+    return Grouping(groups, labels, tuple(range(1, len(groups) + 1)), "sentence")
 
 
 def _begins_sentence(tokens: Tokens, position: int) -> bool:

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Bool
 
 from attnviz.heads.head import EQUAL_TOLERANCE, Head
-from attnviz.tokens.text_part import span_text
 from attnviz.views.conclusions.findings import (
     ComparedAmount,
     Finding,
@@ -28,6 +27,7 @@ from attnviz.views.heads.sentences import (
     beside_even,
     numbered_name,
     receives,
+    side_text,
 )
 from attnviz.wording.numbers import percent_text
 
@@ -44,13 +44,13 @@ def headline_of(head: Head, finding: str) -> str:
 
 
 def query_text(head: Head, query: int) -> str:
-    return numbered_name(head.rows.tokens, query)
+    return numbered_name(head.rows, query)
 
 
 def key_text(head: Head, query: int, key: int) -> str:
     """Return a key as a sentence about a query names it: itself, or its label and number."""
     is_itself = query == key and head.reads_itself
-    return ITSELF if is_itself else numbered_name(head.columns.tokens, key)
+    return ITSELF if is_itself else numbered_name(head.columns, key)
 
 
 def whole_finding(head: Head) -> str:
@@ -69,7 +69,7 @@ def whole_findings(head: Head) -> tuple[str, ...]:
         return (finding,)
     if any(np.isclose(head.received[others[:1]], head.received[top], rtol=EQUAL_TOLERANCE)):
         return (finding,)
-    most = numbered_name(head.columns.tokens, top)
+    most = numbered_name(head.columns, top)
     return finding, f"read most: {most}, {_top_key_amount(head).base}"
 
 
@@ -192,7 +192,7 @@ WHOLE_FINDINGS: tuple[Finding[Head], ...] = (
 
 
 def _none_text(head: Head) -> str:
-    none = f"none of {span_text(head.columns.span)}"
+    none = f"none of {side_text(head.columns)}"
     whom = ALL_MASKED_TEXT if head.has_all_keys else none
     return attends_to(query_text(head, head.rows.span[0]), whom)
 
@@ -201,9 +201,9 @@ def _most_text(head: Head, amount: ComparedAmount) -> str:
     """Return which key the query attends to most, or how many that tie."""
     facts, query = head.facts, head.rows.span[0]
     ties = int(facts.ties[0])
-    keys = "" if head.has_all_keys else f" of {span_text(head.columns.span)}"
+    keys = "" if head.has_all_keys else f" of {side_text(head.columns)}"
     if ties > 1:
-        tied = f"{counted_text(ties)}{keys}, equally"
+        tied = f"{counted_text(ties, head.columns.unit)}{keys}, equally"
         return f"{attends_most(query_text(head, query), tied)}: {amount.text} each, {amount.base}"
     name = key_text(head, query, head.columns.span[int(facts.largest_key[0])])
     limits = f",{keys}," if keys else ""
@@ -221,8 +221,8 @@ ROW_FINDINGS: tuple[Finding[Head], ...] = (
 
 
 def _masked_part_text(head: Head) -> str:
-    keys = "any token" if head.has_all_keys else span_text(head.columns.span)
-    return f"{span_text(head.rows.span)} cannot attend to {keys}: every key shown is masked"
+    keys = f"any {head.columns.unit}" if head.has_all_keys else side_text(head.columns)
+    return f"{side_text(head.rows)} cannot attend to {keys}: every key shown is masked"
 
 
 def _is_main(head: Head) -> bool:
@@ -235,8 +235,8 @@ def _is_main(head: Head) -> bool:
 
 def _main_key_text(head: Head, amount: ComparedAmount) -> str:
     top = _top_key(head)
-    key = numbered_name(head.columns.tokens, head.columns.span[top])
-    whose = f"the attention of {span_text(head.rows.span)}"
+    key = numbered_name(head.columns, head.columns.span[top])
+    whose = f"the attention of {side_text(head.rows)}"
     return receives(key, amount, whose)
 
 
@@ -247,12 +247,13 @@ def _largest_weight_text(head: Head, amount: ComparedAmount) -> str:
     is_top = rows & np.isclose(facts.largest, largest, rtol=EQUAL_TOLERANCE, atol=0)
     ties = int(facts.ties[is_top].sum())
     choice = "where more than one key is visible, " * bool((facts.largest[~rows] > largest).any())
-    of = span_text(head.rows.span) + f" on {span_text(head.columns.span)}" * (not head.has_all_keys)
+    of = side_text(head.rows) + f" on {side_text(head.columns)}" * (not head.has_all_keys)
     query, key = head.rows.span[top], head.columns.span[int(facts.largest_key[top])]
     pair = f"{query_text(head, query)} to {key_text(head, query, key)}"
     start = f"{choice}the largest weight of {of} is {amount.text}"
     if ties > 1:
-        return f"{start}, for {ties:,} pairs of tokens, {pair} ({amount.base}) among them"
+        pairs = f"{ties:,} pairs of {head.rows.unit}s"
+        return f"{start}, for {pairs}, {pair} ({amount.base}) among them"
     return f"{start}: {pair}, {amount.base}"
 
 
@@ -282,8 +283,8 @@ def share_notes(heads: Sequence[Head]) -> Iterator[str]:
     if len(texts) > 1:
         texts = [f"{percent_text(share)} ({name})" for share, name in (shares[0], shares[-1])]
     yield (
-        f"{' to '.join(texts)} of the attention of {span_text(limited[0].rows.span)} goes to "
-        f"{span_text(limited[0].columns.span)}; the softmax runs over all keys"
+        f"{' to '.join(texts)} of the attention of {side_text(limited[0].rows)} goes to "
+        f"{side_text(limited[0].columns)}; the softmax runs over all keys"
     )
 
 

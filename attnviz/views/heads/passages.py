@@ -9,9 +9,9 @@ from attnviz.wording.words import bidi_isolated, counted
 PASSAGE_TOKENS = 4  # on either side of a token that is listed
 
 
-def counted_text(tokens: int) -> str:
-    """Return a number of tokens with commas: `131,072 tokens`."""
-    return counted(tokens, "token").replace(str(tokens), f"{tokens:,}")
+def counted_text(tokens: int, unit: str = "token") -> str:
+    """Return a number of tokens, or of words, with commas: `131,072 tokens`."""
+    return counted(tokens, unit).replace(str(tokens), f"{tokens:,}")
 
 
 def quoted_label(tokens: Tokens, position: int) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from attnviz.heads.side import Side
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.attention_facts import MaskShape
 from attnviz.views.conclusions.findings import ComparedAmount
 from attnviz.views.even_spread import even_words
 from attnviz.views.heads.passages import quoted_label
 from attnviz.wording.numbers import percent_text
-from attnviz.wording.words import counted
+from attnviz.wording.words import bidi_isolated, counted
 
 ITSELF = "itself"
 
@@ -21,9 +22,17 @@ def quoted_token(tokens: Tokens, position: int) -> str:
     return name if labels.count(labels[position]) == 1 else f"{name} ({position + 1})"
 
 
-def numbered_name(tokens: Tokens, position: int) -> str:
+def numbered_name(side: Side, place: int) -> str:
     """Return a token of a long text, whose labels are not counted: `"it" (token 2,001)`."""
-    return f"{quoted_label(tokens, position)} (token {position + 1:,})"
+    label = bidi_isolated(side.label(place))
+    name = label if side.is_special(place) else f'"{label}"'
+    return f"{name} ({side.unit} {side.number(place):,})"
+
+
+def side_text(side: Side) -> str:
+    """Return what a side shows by its numbers: `tokens 1,200–1,300`, `word 7`."""
+    first, last = side.number(side.span[0]), side.number(side.span[-1])
+    return f"{side.unit} {first:,}" if first == last else f"{side.unit}s {first:,}–{last:,}"
 
 
 def heads_text(count: int, total: int) -> str:

@@ -21,6 +21,7 @@ from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.headline import attention_headline
+from attnviz.views.heads.findings import blind_queries_notes, part_finding, share_notes
 from attnviz.views.inspection import long_heads
 from attnviz.views.inspection.explored import explored_of_inspection
 from attnviz.views.inspection.generated import generation_film
@@ -236,6 +237,8 @@ def _show_maps(inspection: Inspection) -> ShownInspection:
     overview.
     """
     weights, data = Group("weights", tuple(heatmaps(inspection))), maps_data(inspection)
+    if inspection.options.part is not None:
+        return _show_parts(inspection, weights, data)
     if inspection.options.merge is not None:
         attention_map = inspection.maps[0]
         title = f"{attention_map.name[0].upper()}{attention_map.name[1:]}"
@@ -248,6 +251,23 @@ def _show_maps(inspection: Inspection) -> ShownInspection:
         return ShownInspection((weights,), data, head_kind_title(inspection, 0), closing)
     excerpt = Excerpt((_overview_group(inspection),), "--full shows every weight")
     return ShownInspection((weights,), data, _last_sentence_title(sentences), closing, excerpt)
+
+
+def _show_parts(inspection: Inspection, weights: Group, data: TableData) -> ShownInspection:
+    """Return a part of some maps, with what stands out in it, and how much of the attention it is.
+
+    Numbers that are no shares have no such sentences.
+    """
+    maps, excerpt = inspection.maps, None
+    if len(maps) > 1:
+        excerpt = Excerpt((_overview_group(inspection),), "--full shows every weight")
+    if not all(each.are_shares for each in maps):
+        return ShownInspection((weights,), data, excerpt=excerpt)
+    title = part_finding(maps)
+    title = f"{maps[0].name}: {title}" if len(maps) == 1 else title
+    notes = map(as_sentence, (*blind_queries_notes(maps), *share_notes(maps)))
+    headline = f"{title[:1].upper()}{title[1:]}"
+    return ShownInspection((weights,), data, headline, tuple(notes), excerpt)
 
 
 def _last_sentence_title(sentences: Sequence[str]) -> str:
