@@ -24,7 +24,7 @@ PACKAGE = ROOT / "attnviz"
 FILES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "numpy", "matplotlib", "tiktoken", "transformers", "pptx"}
 LONGEST_TREE_LINE = 110  # columns
-MOST_BYTES_BY_HAND = 15_000  # of docs/architecture.md, without the tree
+MOST_BYTES_BY_HAND = 15_200  # of docs/architecture.md, without the tree
 
 # The path of a sentence, from the ground up; a folder imports what stands below it, and itself.
 GROUND = ("version", "errors", "machine", "cells", "wording")
