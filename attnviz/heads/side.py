@@ -27,6 +27,15 @@ class Side:
         starts = range(0, len(self.span), self.size)
         return [self.span[start : start + self.size] for start in starts]
 
+    @property
+    def as_slice(self) -> slice:
+        return slice(self.span.start, self.span.stop)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the tokens."""
+        return self.tokens.labels[self.as_slice]
+
     def in_blocks(self, most: int) -> Side:
         """Return the side with the smallest blocks, made of those that are there, of which there
         are `most`."""

@@ -32,6 +32,7 @@ from attnviz.views.grids.long_map import LongMap, Profile
 from attnviz.views.grids.scales import block_difference_scale, colorless_scale, round_up
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.heads.bars import row_bars, without_passages
+from attnviz.views.heads.data import QUERY_NUMBERS
 from attnviz.views.heads.explorer import axis_of_words
 from attnviz.views.heads.grid import (
     TABLE_ROWS,
@@ -41,7 +42,6 @@ from attnviz.views.heads.grid import (
     profiles,
 )
 from attnviz.views.heads.passages import paragraph_starts, quoted_label
-from attnviz.views.long_text import QUERY_NUMBERS
 from attnviz.views.measure_tables import alternative_name, difference_title
 from attnviz.views.notes import softmax_caveat
 from attnviz.views.view import (

@@ -43,6 +43,15 @@ def whole_head(trace: Trace, layer: Layer, number: int) -> Head:
     return Head(name, title, trace, layer, number, rows, columns)
 
 
+def whole_heads(trace: Trace) -> list[Head]:
+    """Return every head of a Trace."""
+    return [
+        whole_head(trace, layer, number)
+        for layer in trace.attention_layers
+        for number in range(layer.heads)
+    ]
+
+
 def measured_head(trace: Trace, layer: Layer, number: int) -> Head:
     """Return a head on a whole long text, in the blocks of what was measured of it."""
     head = whole_head(trace, layer, number)
@@ -54,11 +63,7 @@ def measured_head(trace: Trace, layer: Layer, number: int) -> Head:
 
 def measured_heads(trace: Trace) -> list[Head]:
     """Return every head of a Trace of a long text."""
-    return [
-        measured_head(trace, layer, number)
-        for layer in trace.attention_layers
-        for number in range(layer.heads)
-    ]
+    return [measured_head(trace, head.layer, head.number) for head in whole_heads(trace)]
 
 
 def title_with_head(head: Head, title: str) -> str:

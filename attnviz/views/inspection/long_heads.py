@@ -31,12 +31,13 @@ from attnviz.views.heads.bars import (
     token_bars,
     without_passages,
 )
+from attnviz.views.heads.data import long_text_data
 from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import key_text, query_text, row_finding, whole_finding
 from attnviz.views.heads.grid import head_grid, measured_head
 from attnviz.views.heads.passages import quoted_label
 from attnviz.views.inspection.head_kinds import head_flags, head_kinds_data, head_kinds_document
-from attnviz.views.long_text import long_text_data, map_groups
+from attnviz.views.long_text import map_groups
 from attnviz.views.view import Group, TableData
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import counted

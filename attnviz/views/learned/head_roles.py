@@ -52,6 +52,13 @@ class LearnedHeads:
         return collect_reading_scores(self.learned)
 
     @cached_property
+    def history(self) -> dict[str, np.ndarray]:
+        """The step, the loss and the accuracy of each moment."""
+        moments = self.learned.moments
+        names = ("step", "loss", "accuracy")
+        return {name: np.array([getattr(moment, name) for moment in moments]) for name in names}
+
+    @cached_property
     def all_heads(self) -> list[HeadIndex]:
         return list_head_indices(self.learned.moments[-1])
 

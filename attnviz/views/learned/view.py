@@ -30,9 +30,7 @@ from attnviz.views.head_vectors import read_head_vectors
 from attnviz.views.learned.head_roles import (
     HeadIndex,
     LearnedHeads,
-    ReadingScores,
     learned_head_name,
-    list_head_indices,
 )
 from attnviz.views.live_page import build_live_model
 from attnviz.views.settings_line import ATTENTION_PART, settings_line
@@ -95,7 +93,7 @@ def view(
         closing=(finding,),
         head_explorer=partial(explore_learned, learned_heads, explored),
         live=_live_model(learned_heads, explored) if live else None,
-        data=build_learned_data(learned, learned_heads.reading_scores, frames, finding),
+        data=build_learned_data(learned_heads, frames, finding),
         provenance=_learned_provenance(learned, learned_heads.trace.provenance, command),
         command=_learned_command(learned, None if query is None else tokens.as_typed(query)),
     )
@@ -105,15 +103,15 @@ def _learned_screen(learned_heads: LearnedHeads) -> list[Group]:
     """Return the groups of a screen: the trained model's weights (with a query, only that token's),
     the final scores of its heads, and a table of the training's history.
     """
-    learned, reading_scores = learned_heads.learned, learned_heads.reading_scores
+    learned = learned_heads.learned
     moments = halving_moments(learned.moments, MAX_HISTORY_ROWS)
-    heads = [head_scores_table(learned, reading_scores)] if reading_scores else []
+    heads = [head_scores_table(learned_heads)] if learned_heads.reading_scores else []
     if learned_heads.query is None:
         weights = part_groups(learned_heads.trace, ["weights"])
     else:
         reading = learned_heads.heads_grid(learned_heads.all_heads, len(learned.moments) - 1)
         weights = [Group("readings", (reading,))]
-    return [*weights, Group("learned", (*heads, history_table(learned, reading_scores, moments)))]
+    return [*weights, Group("learned", (*heads, history_table(learned_heads, moments)))]
 
 
 def _learned_page(learned_heads: LearnedHeads, settings: str) -> Page:
@@ -122,7 +120,7 @@ def _learned_page(learned_heads: LearnedHeads, settings: str) -> Page:
     """
     learned, heads = learned_heads.learned, learned_heads.important_heads(MAX_PAGE_HEADS)
     moments = halving_moments(learned.moments, MAX_PAGE_MOMENTS)
-    curves = tuple(learned_curves(learned, learned_heads.reading_scores, moments))
+    curves = tuple(learned_curves(learned_heads, moments))
     if learned_heads.query is None:
         group = _moments_group(learned_heads, heads, moments)
         described_panels = group.panels[len(moments) - 1 :: len(moments)]
@@ -184,7 +182,7 @@ def _learned_slides(learned_heads: LearnedHeads) -> Iterator[Group]:
         moments = halving_moments(learned.moments, MAX_TOKEN_ROWS)
         yield Group("heads", tuple(learned_heads.token_grid(head, moments) for head in heads))
     ticks = halving_moments(learned.moments, MAX_PAGE_MOMENTS)
-    yield Group("curves", tuple(learned_curves(learned, learned_heads.reading_scores, ticks)))
+    yield Group("curves", tuple(learned_curves(learned_heads, ticks)))
 
 
 def _film_shots(learned_heads: LearnedHeads, frames: Sequence[int]) -> Iterator[Shot]:
@@ -194,7 +192,7 @@ def _film_shots(learned_heads: LearnedHeads, frames: Sequence[int]) -> Iterator[
     learned, heads = learned_heads.learned, learned_heads.important_heads(MAX_FILM_HEADS)
     ticks = round_step_ticks(learned.moments[-1].step)
     for index in frames:
-        curves = learned_curves(learned, learned_heads.reading_scores, [], index + 1)
+        curves = learned_curves(learned_heads, [], index + 1)
         charts = tuple(replace(curve, x_ticks=ticks) for curve in curves)
         group = _film_group(learned_heads, heads, index)
         yield Shot((group, Group("curves", charts)), moment_title(learned, index))
@@ -277,10 +275,7 @@ def _learned_command(learned: Learned, query: str | None) -> Command:
 
 
 def learned_curves(
-    learned: Learned,
-    reading_scores: Sequence[ReadingScores],
-    moment_indices: Sequence[int],
-    moment_count: int | None = None,
+    learned_heads: LearnedHeads, moment_indices: Sequence[int], moment_count: int | None = None
 ) -> list[Curves]:
     """Return a chart of the loss, and one of accuracy and the scores of the best heads, from 0 to
     1.
@@ -288,17 +283,15 @@ def learned_curves(
     The steps of the moments `moment_indices` are labelled; a film draws only the first
     `moment_count` points.
     """
-    steps = tuple(float(moment.step) for moment in learned.moments)
+    history, scores = learned_heads.history, learned_heads.reading_scores
+    steps = tuple(map(float, history["step"]))
     ticks = tuple(steps[index] for index in moment_indices)
-    losses = np.array([moment.loss for moment in learned.moments])
-    accuracies = np.array([moment.accuracy for moment in learned.moments])
-    lines = [
-        _moment_curve(scores.task_reading.name, scores.best_scores) for scores in reading_scores
-    ]
-    shares = (*lines, _moment_curve("accuracy", accuracies, plain=True))
-    title = "scores and accuracy" if reading_scores else "accuracy"
-    note = f"{f'{SCORE_NOTE} · ' if reading_scores else ''}{title} {_held_out_text(learned)}"
-    loss = (_moment_curve("loss", losses, plain=True),)
+    lines = [_moment_curve(each.task_reading.name, each.best_scores) for each in scores]
+    shares = (*lines, _moment_curve("accuracy", history["accuracy"], plain=True))
+    title = "scores and accuracy" if scores else "accuracy"
+    held_out = _held_out_text(learned_heads.learned)
+    note = f"{f'{SCORE_NOTE} · ' if scores else ''}{title} {held_out}"
+    loss = (_moment_curve("loss", history["loss"], plain=True),)
     return [
         Curves("loss", "step", steps, loss, "", ticks, moment_count),
         Curves(title, "step", steps, shares, note, ticks, moment_count, reach=1.0),
@@ -309,33 +302,27 @@ def _moment_curve(name: str, values: np.ndarray, *, plain: bool = False) -> Curv
     return Curve(name, values, values, values, plain=plain)
 
 
-def history_table(
-    learned: Learned, reading_scores: Sequence[ReadingScores], moment_indices: Sequence[int]
-) -> Grid:
+def history_table(learned_heads: LearnedHeads, moment_indices: Sequence[int]) -> Grid:
     """Return a table of loss, accuracy and the scores of the best heads, a row for each of these
     moments.
     """
-    moments = [learned.moments[index] for index in moment_indices]
-    columns = {
-        "loss": np.array([moment.loss for moment in moments]),
-        "accuracy": np.array([moment.accuracy for moment in moments]),
-    }
-    for scores in reading_scores:
-        name = f"{scores.best_head_label} {scores.task_reading.name}"
-        columns[name] = scores.best_scores[list(moment_indices)]
+    columns = {name: learned_heads.history[name] for name in ("loss", "accuracy")}
+    for scores in learned_heads.reading_scores:
+        columns[f"{scores.best_head_label} {scores.task_reading.name}"] = scores.best_scores
+    held_out = _held_out_text(learned_heads.learned)
     return Grid(
         "on the way",
-        plain_axis("step", [f"step {moment.step:,}" for moment in moments]),
+        plain_axis("step", [learned_heads.step_label(index) for index in moment_indices]),
         plain_axis("measure", [*columns]),
-        cells_without_nan(np.stack([*columns.values()], axis=1)),
+        cells_without_nan(np.stack([*columns.values()], axis=1)[list(moment_indices)]),
         colorless_scale("measure"),
-        note=f"loss on the sentences learned from · accuracy {_held_out_text(learned)}",
+        note=f"loss on the sentences learned from · accuracy {held_out}",
     )
 
 
-def head_scores_table(learned: Learned, reading_scores: Sequence[ReadingScores]) -> Grid:
+def head_scores_table(learned_heads: LearnedHeads) -> Grid:
     """Return a table of the final scores: a row for each head, a column for each reading."""
-    heads = list_head_indices(learned.moments[-1])
+    heads, reading_scores = learned_heads.all_heads, learned_heads.reading_scores
     scores = [[reading.scores[-1][head] for reading in reading_scores] for head in heads]
     return Grid(
         "heads",
@@ -343,7 +330,7 @@ def head_scores_table(learned: Learned, reading_scores: Sequence[ReadingScores])
         plain_axis("reading", [reading.task_reading.name for reading in reading_scores]),
         cells_without_nan(np.array(scores, dtype=float)),
         Scale("score", 0.0, 1.0),
-        note=f"{SCORE_NOTE}, {_held_out_text(learned)}",
+        note=f"{SCORE_NOTE}, {_held_out_text(learned_heads.learned)}",
         decimals=2,
     )
 
@@ -354,47 +341,36 @@ def _held_out_text(learned: Learned) -> str:
 
 
 def build_learned_data(
-    learned: Learned,
-    reading_scores: Sequence[ReadingScores],
-    film_indices: Sequence[int],
-    conclusion: str,
+    learned_heads: LearnedHeads, film_indices: Sequence[int], conclusion: str
 ) -> TableData:
     """Return the data of a training, computed when it is needed; as a table it has a line for each
     moment.
     """
-    heads = [learned_head_name(*head) for head in list_head_indices(learned.moments[-1])]
-    scores = tuple(
-        f"{head} {reading.task_reading.name}" for reading in reading_scores for head in heads
-    )
-    document = partial(_learned_document, learned, reading_scores, film_indices, conclusion)
-    return TableData(
-        "training",
-        document,
-        ("step", "loss", "accuracy", *scores),
-        partial(_history_lines, learned, reading_scores),
-    )
+    scores = [
+        f"{learned_head_name(*head)} {reading.task_reading.name}"
+        for reading in learned_heads.reading_scores
+        for head in learned_heads.all_heads
+    ]
+    document = partial(_learned_document, learned_heads, film_indices, conclusion)
+    header = (*learned_heads.history, *scores)
+    return TableData("training", document, header, partial(_history_lines, learned_heads))
 
 
 def _learned_document(
-    learned: Learned,
-    reading_scores: Sequence[ReadingScores],
-    film_indices: Sequence[int],
-    conclusion: str,
+    learned_heads: LearnedHeads, film_indices: Sequence[int], conclusion: str
 ) -> dict[str, Any]:
     """Return the training as JSON data with arrays; `watched` holds the weights at the moments of
     the film.
     """
-    moments, task = learned.moments, learned.task
-    watched = [moments[index] for index in film_indices]
+    learned, reading_scores = learned_heads.learned, learned_heads.reading_scores
+    task, watched = learned.task, [learned.moments[index] for index in film_indices]
     return {
         "task": {"name": task.name, "about": task.about, "asked": task.answer_noun},
         "ended": learned.ended,
         "conclusion": conclusion,
         "tokens": list(learned.watched.labels),
         "history": {
-            "step": np.array([moment.step for moment in moments]),
-            "loss": np.array([moment.loss for moment in moments]),
-            "accuracy": np.array([moment.accuracy for moment in moments]),
+            **learned_heads.history,
             "scores": {scores.task_reading.name: scores.scores for scores in reading_scores},
         },
         "heads": [
@@ -409,34 +385,25 @@ def _learned_document(
             "step": np.array([moment.step for moment in watched]),
             "layers": [
                 {"weights": np.stack([moment.weights[layer] for moment in watched])}
-                for layer in range(len(moments[-1].weights))
+                for layer in range(len(watched[-1].weights))
             ],
         },
     }
 
 
-def _history_lines(
-    learned: Learned, reading_scores: Sequence[ReadingScores]
-) -> Iterator[TableLines]:
+def _history_lines(learned_heads: LearnedHeads) -> Iterator[TableLines]:
     """Yield the table lines of all moments: step, loss, accuracy and the score of each head for
     each reading.
     """
-    moments = learned.moments
-    steps = WordColumns((tuple(str(moment.step) for moment in moments),))
-    numbers: tuple[NumberColumn, ...] = (
-        _number_column([moment.loss for moment in moments]),
-        _number_column([moment.accuracy for moment in moments]),
-        *(
-            _number_column(column.tolist())
-            for reading in reading_scores
-            for column in reading.scores.reshape(len(moments), -1).T
-        ),
-    )
-    yield TableLines((), steps, numbers)
+    steps, *columns = learned_heads.history.values()
+    for reading in learned_heads.reading_scores:
+        columns += [*reading.scores.reshape(len(steps), -1).T]
+    words = WordColumns((tuple(map(str, steps)),))
+    yield TableLines((), words, tuple(map(_number_column, columns)))
 
 
-def _number_column(numbers: Sequence[float]) -> NumberColumn:
-    return [float(number) if np.isfinite(number) else None for number in numbers]
+def _number_column(numbers: np.ndarray) -> NumberColumn:
+    return [number if math.isfinite(number) else None for number in numbers.tolist()]
 
 
 def explore_learned(learned_heads: LearnedHeads, moment_indices: Sequence[int]) -> HeadExplorer:

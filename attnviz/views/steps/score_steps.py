@@ -9,7 +9,6 @@ import numpy as np
 from torch import Tensor
 
 from attnviz.cells import FULL_SLICE
-from attnviz.views.attention_facts import has_product_scores
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.section import Section
 from attnviz.views.head_vectors import (
@@ -39,7 +38,7 @@ def scores_step(scene: Scene) -> Iterator[Section]:
     if scene.options.key is not None:
         yield from pair.score_pair_step(scene, scene.options.key)
         return
-    is_compared = scene.trace.variant.compared and has_product_scores(layer)
+    is_compared = scene.trace.variant.compared and layer.has_product_scores
     if layer.w_score is not None:
         yield _additive_scores_step(scene, layer.w_score)
         return
@@ -86,7 +85,7 @@ def _scores_description(scene: Scene) -> str:
     """Return what a score is: a dot product, given, or always 0 because nothing is compared."""
     if not scene.trace.variant.compared:
         return "Queries and keys are not compared: every score is 0."
-    if not has_product_scores(scene.layer):
+    if not scene.layer.has_product_scores:
         return "The scores are given: how well each query matches each key."
     return (
         "Each score is the dot product of a query and a key: their numbers are multiplied in pairs "
