@@ -49,6 +49,11 @@ class Side:
         return means
 
 
+def whole_side(tokens: Tokens) -> Side:
+    """Return all tokens of a text, each by itself."""
+    return Side(tokens, range(len(tokens)))
+
+
 def label_at(tokens: Tokens, position: int) -> str:
     """Return the label of one token, without making those of all tokens."""
     return tokens.words[position] if tokens.words else piece_label(tokens.pieces[position])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import partial
 
 import numpy as np
@@ -14,12 +14,14 @@ from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.analysis.measures import QUANTILES_BY_NAME, Measures, band_quantiles
 from attnviz.analysis.seeds import Repeats, Sweep
 from attnviz.cells import Cells, LazyCells
+from attnviz.heads.side import whole_side
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents, trace_contents
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.grids.axes import AXES_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, HeadVectors, arrange_heads
 from attnviz.views.head_vectors import read_head_vectors
+from attnviz.views.heads.data import token_columns
 from attnviz.views.measure_tables import (
     alternative_name,
     alternative_title,
@@ -170,12 +172,11 @@ def _head_measure_lines(
     """Yield the table lines of one head, a line for each query or only for the selected one;
     `start` has what is the same in all of them.
     """
-    single_query = comparison.query
-    queries = slice(None) if single_query is None else slice(single_query, single_query + 1)
-    names = tuple(str(number) for number in range(1, len(tokens.labels) + 1))
-    measured = [getattr(measures, name)[head, queries].tolist() for name in MEASURE_NAMES]
-    words = WordColumns((names[queries], tuple(tokens.labels[queries])))
-    return TableLines(start, words, _finite_columns(measured))
+    query, side = comparison.query, whole_side(tokens)
+    if query is not None:
+        side = replace(side, span=range(query, query + 1))
+    measured = [getattr(measures, name)[head, side.as_slice].tolist() for name in MEASURE_NAMES]
+    return TableLines(start, token_columns(side), _finite_columns(measured))
 
 
 def _finite_columns(rows: list[list[float]]) -> tuple[list[float | None], ...]:

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from attnviz.heads.head import Head
-from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.trace import Trace
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.long_map import LongMap
-from attnviz.views.headline import attention_headline
-from attnviz.views.heads.bars import most_read_bars, row_bars, row_table, without_passages
+from attnviz.views.heads.bars import most_read_bars, row_bars, row_table
 from attnviz.views.heads.data import long_text_data
 from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import headline_of, row_finding, whole_finding, whole_findings
@@ -22,9 +20,8 @@ from attnviz.views.heads.grid import (
     profile_table,
 )
 from attnviz.views.heads.passages import paragraph_starts
-from attnviz.views.notes import heads_off_notes, random_numbers_caveat
-from attnviz.views.settings_line import settings_line
-from attnviz.views.view import Excerpt, Group, View, build_page
+from attnviz.views.heads.text_view import view_of_heads
+from attnviz.views.view import Excerpt, Group, View
 
 MAX_LONG_MAPS = 12  # heads of a picture with true axes; more are small maps
 MORE_HINT = "(--full also shows numbers along the text, and the tokens that are read most)"
@@ -37,7 +34,6 @@ def view_long(
     query, of its exact row. `as_` "terminal": an .svg shows what a terminal shows.
     """
     heads = measured_heads(trace)
-    settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
     excerpt, typed, position = None, None, None
     if query is None:
         headline = headline_of(heads[0], whole_finding(heads[0]))
@@ -50,19 +46,16 @@ def view_long(
         picture = [Group("readings", tuple(map(row_bars, rows)))]
         tables = [Group("along the text", tuple(map(row_table, rows)))]
         screen = [*picture, *tables]
-    return View(
-        title=attention_headline(trace),
-        headline=headline,
-        settings=settings,
-        screen=build_page(screen, settings, caveat),
-        picture=build_page(without_passages(picture), settings, caveat),
+    return view_of_heads(
+        trace,
+        headline,
+        screen,
+        picture,
+        {"query": typed, "log": log or None, "as_": as_},
         excerpt=excerpt,
-        closing=heads_off_notes(trace),
         as_screen=as_ == "terminal",
         head_explorer=lambda: explore_heads(heads, query=position, log=log),
         data=long_text_data(trace, heads),
-        provenance=trace.provenance,
-        command=source_command("run", build_source(trace), query=typed, log=log or None, as_=as_),
     )
 
 

@@ -13,7 +13,6 @@ from functools import partial
 from attnviz.errors import AttnvizError
 from attnviz.heads.head import Head
 from attnviz.tokens.text_part import TextPart, parse_part
-from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Layer, Trace
@@ -22,8 +21,7 @@ from attnviz.views.exact_rows import exact_rows
 from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import Grid, with_common_scales
-from attnviz.views.headline import attention_headline
-from attnviz.views.heads.bars import MOST_READ, most_read_bars, row_bars, without_passages
+from attnviz.views.heads.bars import MOST_READ, most_read_bars, row_bars
 from attnviz.views.heads.data import part_data, weights_budget
 from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import (
@@ -34,9 +32,8 @@ from attnviz.views.heads.findings import (
 )
 from attnviz.views.heads.grid import head_grid, long_map, whole_head
 from attnviz.views.heads.passages import paragraph_starts
-from attnviz.views.notes import heads_off_notes, random_numbers_caveat
-from attnviz.views.settings_line import settings_line
-from attnviz.views.view import Group, View, build_page
+from attnviz.views.heads.text_view import view_of_heads
+from attnviz.views.view import Group, View
 
 CELL_BYTES = 25  # of a part: weights and masks, and their copies in 64 bits while they are drawn
 MAX_DRAWN = 512  # cells on each side of a picture
@@ -61,38 +58,31 @@ def view_part(
     """
     part = parse_part(typed)
     heads = _heads_of_part(trace, part, query, (layer, head))
-    settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
     if query is None:
-        finding = part_finding(heads)
+        finding, notes = part_finding(heads), [*blind_queries_notes(heads)]
         screen, picture = _part_groups(heads, log=log)
     else:
-        finding = row_finding(heads[0])
+        name = f"{heads[0].name}: " if len(heads) > 1 else ""
+        finding = f"{name}{row_finding(heads[0])}"
+        notes = [*blind_queries_notes(heads), *share_notes(heads)]
         screen = picture = [Group("readings", tuple(map(row_bars, heads)))]
-    if query is not None and len(heads) > 1:
-        finding = f"{heads[0].name}: {finding}"
     options = {
         "part": typed,
         "query": None if query is None else str(heads[0].rows.span[0] + 1),
         "log": log or None,
     }
     is_whole, block = layer is None and head is None, _page_blocks(heads)[0]
-    return View(
-        title=attention_headline(trace),
-        headline=f"{finding[:1].upper()}{finding[1:]}",
-        settings=settings,
-        screen=build_page(screen, settings, caveat),
-        picture=build_page(without_passages(picture), settings, caveat),
-        closing=(
-            *blind_queries_notes(heads),
-            *(share_notes(heads) if query is not None else ()),
-            *heads_off_notes(trace),
-        ),
+    return view_of_heads(
+        trace,
+        finding,
+        screen,
+        picture,
+        options if is_whole else None,
+        notes,
         as_screen=as_screen,
         head_explorer=partial(_explore_parts, heads, log=log),
         query_steps=None if block == (1, 1) else exact_rows(heads, block[0]),
         data=part_data(heads),
-        provenance=trace.provenance,
-        command=source_command("run", build_source(trace), **options) if is_whole else None,
     )
 
 

@@ -19,9 +19,8 @@ from jaxtyping import Float
 from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.heads.head import EQUAL_TOLERANCE, Head
-from attnviz.heads.side import Side
+from attnviz.heads.side import Side, whole_side
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import tensor_to_numpy
@@ -31,8 +30,7 @@ from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import MAX_FULL_SCALE_KEYS, Scale, round_up, widest_scale
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
-from attnviz.views.headline import attention_headline
-from attnviz.views.heads.bars import MOST_READ, bars_with_words, token_bars, without_passages
+from attnviz.views.heads.bars import MOST_READ, bars_with_words, token_bars
 from attnviz.views.heads.data import cells_of_head, token_columns
 from attnviz.views.heads.grid import block_axis, whole_heads
 from attnviz.views.heads.passages import (
@@ -42,8 +40,7 @@ from attnviz.views.heads.passages import (
     running_text,
     tokens_around,
 )
-from attnviz.views.notes import heads_off_notes, random_numbers_caveat
-from attnviz.views.settings_line import settings_line
+from attnviz.views.heads.text_view import view_of_heads
 from attnviz.views.view import (
     HEAD_COLUMNS,
     Excerpt,
@@ -51,7 +48,6 @@ from attnviz.views.view import (
     TableData,
     TableLines,
     View,
-    build_page,
     head_cells,
 )
 from attnviz.wording.numbers import significant_text
@@ -257,7 +253,6 @@ def view_received(
     received = received_attention(trace)
     strongest = max(received, key=lambda each: each.shares.max(initial=0))
     finding = ": ".join(filter(None, (strongest.name, strongest.finding)))
-    settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
     rankings = Group("most read", tuple(each.ranking() for each in received if each.most_read))
     scale = widest_scale([each.scale for each in received])
     screen, picture = _text_groups(received, scale)
@@ -267,14 +262,14 @@ def view_received(
     more = "more of the text, and what its parts receive"
     hint = f"(--full {f'also shows {more}' if is_long else 'shows the whole text'})"
     notes = dict.fromkeys(each.readers_note for each in received)
-    return View(
-        title=attention_headline(trace),
-        headline=f"{finding[:1].upper()}{finding[1:]}",
-        settings=settings,
-        screen=build_page([rankings, *screen], settings, caveat),
-        picture=build_page(without_passages([*picture, rankings]), settings, caveat),
+    return view_of_heads(
+        trace,
+        finding,
+        [rankings, *screen],
+        [*picture, rankings],
+        {"show": "received", "as_": as_},
+        filter(None, notes),
         excerpt=Excerpt((rankings, Group("text", (strongest.text(near, scale),))), hint),
-        closing=(*filter(None, notes), *heads_off_notes(trace)),
         as_screen=as_ == "terminal",
         data=TableData(
             "received",
@@ -282,8 +277,6 @@ def view_received(
             COLUMNS,
             partial(_received_lines, received),
         ),
-        provenance=trace.provenance,
-        command=source_command("run", build_source(trace), show="received", as_=as_),
     )
 
 
@@ -416,7 +409,7 @@ def _received_contents(trace: Trace, received: Sequence[ReceivedAttention]) -> M
 
 def _received_lines(received: Sequence[ReceivedAttention]) -> Iterator[TableLines]:
     for each in received:
-        words = token_columns(Side(each.tokens, range(len(each.tokens))))
+        words = token_columns(whole_side(each.tokens))
         means = each.sums / np.maximum(each.readers, 1)
         columns = (each.sums, each.shares, each.readers, means, each.even_shares)
         yield TableLines(head_cells(each.table_name), words, columns)

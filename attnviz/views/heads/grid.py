@@ -9,7 +9,7 @@ import numpy as np
 
 from attnviz.cells import unmasked_cells
 from attnviz.heads.head import Head
-from attnviz.heads.side import Side, label_at
+from attnviz.heads.side import Side, label_at, whole_side
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
@@ -33,8 +33,7 @@ NOWHERE = frozenset[int]()
 
 def whole_head(trace: Trace, layer: Layer, number: int) -> Head:
     """Return a head on the whole text, each token by itself."""
-    tokens, keys = trace.tokens, trace.keys_of(layer)
-    rows, columns = Side(tokens, range(len(tokens))), Side(keys, range(len(keys)))
+    rows, columns = whole_side(trace.tokens), whole_side(trace.keys_of(layer))
     name = attention_head_name(trace, layer, number)
     is_only = layer.heads == 1 and len(trace.attention_layers) == 1
     title = "" if is_only else name

@@ -446,7 +446,6 @@ def _head_of_title(learned_heads: LearnedHeads) -> HeadIndex:
 def _head_map(learned_heads: LearnedHeads, head: HeadIndex, moment_index: int) -> HeadMap:
     """Return the map of a head's weights at a moment, named with step and answer."""
     grid = learned_heads.head_grid(head, moment_index)
-    is_self_attention = replace(grid.columns, title=grid.rows.title) == grid.rows
     step, answer = learned_heads.step_label(moment_index), learned_heads.answer_label(moment_index)
     trace, (layer, number) = learned_heads.trace, head
     is_final = moment_index == len(learned_heads.learned.moments) - 1
@@ -454,7 +453,7 @@ def _head_map(learned_heads: LearnedHeads, head: HeadIndex, moment_index: int) -
     return HeadMap(
         name=" · ".join(filter(None, (learned_head_name(*head), step, answer))),
         query_axis=grid.rows,
-        key_axis=grid.rows if is_self_attention else grid.columns,
+        key_axis=grid.rows,
         weights=grid.cells,
         scores=None if final is None else lazy_scores(*final, number),
         vectors=None if final is None else read_head_vectors(*final, number),
