@@ -13,12 +13,7 @@ from attnviz.views.heads.bars import most_read_bars, row_bars, row_table
 from attnviz.views.heads.data import long_text_data
 from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import headline_of, row_finding, whole_finding, whole_findings
-from attnviz.views.heads.grid import (
-    head_grid,
-    long_map,
-    measured_heads,
-    profile_table,
-)
+from attnviz.views.heads.grid import head_grid, long_map, measured_heads, profile_table
 from attnviz.views.heads.passages import paragraph_starts
 from attnviz.views.heads.text_view import view_of_heads
 from attnviz.views.view import Excerpt, Group, View

@@ -31,7 +31,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import MAX_FULL_SCALE_KEYS, Scale, round_up, widest_scale
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.heads.bars import MOST_READ, bars_with_words, token_bars
-from attnviz.views.heads.data import cells_of_head, token_columns
+from attnviz.views.heads.data import token_columns
 from attnviz.views.heads.grid import block_axis, whole_heads
 from attnviz.views.heads.passages import (
     counted_text,
@@ -41,15 +41,7 @@ from attnviz.views.heads.passages import (
     tokens_around,
 )
 from attnviz.views.heads.text_view import view_of_heads
-from attnviz.views.view import (
-    HEAD_COLUMNS,
-    Excerpt,
-    Group,
-    TableData,
-    TableLines,
-    View,
-    head_cells,
-)
+from attnviz.views.view import HEAD_COLUMNS, Excerpt, Group, TableData, TableLines, View, head_cells
 from attnviz.wording.numbers import significant_text
 from attnviz.wording.printable import PERCENT
 
@@ -304,25 +296,20 @@ def received_attention(trace: Trace) -> list[ReceivedAttention]:
     """
     heads = whole_heads(trace)
     if len(heads) <= MAX_HEADS:
-        return [
-            _received_in([head], "" if len(heads) == 1 else head.name, cells_of_head(head)[-1])
-            for head in heads
-        ]
+        return [_received_in([head], is_only=len(heads) == 1) for head in heads]
     texts: dict[int, list[Head]] = {}
     for head in heads:
         texts.setdefault(id(head.columns.tokens), []).append(head)
-    return [_mean_received(readers) for readers in texts.values()]
+    return [_received_in(readers) for readers in texts.values()]
 
 
-def _mean_received(heads: Sequence[Head]) -> ReceivedAttention:
-    which = f"mean of {len(heads)} heads"
-    is_memory = heads[0].layer.memory is not None
-    return _received_in(heads, f"{which} that read the second text" if is_memory else which, which)
-
-
-def _received_in(heads: Sequence[Head], name: str, table_name: str) -> ReceivedAttention:
+def _received_in(heads: Sequence[Head], *, is_only: bool = False) -> ReceivedAttention:
     """Return the mean of what tokens receive in some heads that read the same text."""
-    tokens, count = heads[0].columns.tokens, len(heads)
+    first, tokens, count = heads[0], heads[0].columns.tokens, len(heads)
+    name, table_name = first.name, first.layer.head_name(first.number)
+    if count > 1:
+        table_name = f"mean of {count} heads"
+        name = f"{table_name}{' that read the second text' * (first.layer.memory is not None)}"
     sums = readers = even_sums = np.zeros(len(tokens))
     for head in heads:  # one after another: those of all together could be large
         rule, device = head.layer.mask_rule.for_head(head.number), head.layer.inputs.device
@@ -330,14 +317,14 @@ def _received_in(heads: Sequence[Head], name: str, table_name: str) -> ReceivedA
         sums, readers = sums + _column_sums(head) / count, readers + read / count
         even_sums = even_sums + even / count
     return ReceivedAttention(
-        name=name,
+        name="" if is_only else name,
         table_name=table_name,
         tokens=tokens,
         sums=sums,
         readers=readers,
         even_sums=even_sums,
         has_sink=any(head.layer.attended.sink is not None for head in heads),
-        is_off=count == 1 and heads[0].is_off,
+        is_off=count == 1 and first.is_off,
     )
 
 

@@ -27,11 +27,7 @@ from attnviz.views.grids.grid import Curve, Curves, Grid, cells_without_nan
 from attnviz.views.grids.live_model import LiveModel
 from attnviz.views.grids.scales import Scale, colorless_scale
 from attnviz.views.head_vectors import read_head_vectors
-from attnviz.views.learned.head_roles import (
-    HeadIndex,
-    LearnedHeads,
-    learned_head_name,
-)
+from attnviz.views.learned.head_roles import HeadIndex, LearnedHeads, learned_head_name
 from attnviz.views.live_page import build_live_model
 from attnviz.views.settings_line import ATTENTION_PART, settings_line
 from attnviz.views.trace import part_groups
