@@ -49,8 +49,8 @@ def weight_lines(heads: Sequence[Head]) -> Iterator[TableLines]:
             values = head.all_cells.window(rows, keys).values
             bands = zip(values, visible_keys(head, rows), strict=True)
             for query, numbers in enumerate(bands, start=first):
-                start = (*cells_of_head(head), query + 1, labels[query - queries.start])
-                yield TableLines(start, words, numbers)
+                label = labels[query - queries.start]
+                yield TableLines((*cells_of_head(head), query + 1, label), words, numbers)
 
 
 def visible_keys(head: Head, rows: slice) -> CellMask:
