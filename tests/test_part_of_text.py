@@ -501,6 +501,19 @@ def test_a_page_of_a_part_with_too_many_cells_has_blocks_and_exact_rows(
     assert view.steps_of_query(0)[0].startswith(('"w500"', '"w501"'))
 
 
+def test_visible_is_what_the_mask_allows_also_where_given_weights_are_on_hidden_keys() -> None:
+    mask = torch.tensor([[1, 0], [1, 1]]).bool()
+    matrices = Matrices(weights=torch.full((1, 2, 2), 0.5), visible=mask)
+    text_trace = trace("a b", tokenizer="spaces", given=matrices)
+    whole, part = text_trace.view(show=["weights"]), text_trace.view(part=":")
+
+    for view in (whole, part):
+        lines = csv.DictReader(io.StringIO(view.render(".csv").decode()))
+        assert [line["visible"] for line in lines] == ["true", "false", "true", "true"]
+    [head] = numbers_of(text_trace, ":")["L0"]["heads"]
+    assert np.array_equal(head["visible"], mask)
+
+
 def test_a_click_on_a_row_of_the_map_shows_an_exact_row(chromium: Browser, tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     needle_trace(resolution=60).view().save(path)

@@ -45,6 +45,10 @@ class Side:
         starts = range(0, len(self.span), self.size)
         return [self.span[start : start + self.size] for start in starts]
 
+    @property
+    def as_slice(self) -> slice:
+        return slice(self.span.start, self.span.stop)
+
     @cached_property
     def groups(self) -> Groups:
         """The positions of the tokens that each stands for."""

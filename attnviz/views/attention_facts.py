@@ -21,10 +21,6 @@ TWO_DIGIT_TOLERANCE = 5e-3  # half a unit in the second decimal
 MAX_CELLS_AT_ONCE = 2**22  # masks are compared in bands of at most so many cells
 
 
-def has_product_scores(layer: Layer) -> bool:
-    return layer.has_product_scores
-
-
 def has_mask(layer: Layer) -> bool:
     return layer.mask_rule.hides_any(*layer.size, layer.inputs.device)
 

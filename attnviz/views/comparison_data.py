@@ -32,8 +32,8 @@ from attnviz.views.compared_heads import ComparedHeads, averaged_heads_note
 from attnviz.views.grids.axes import AXES_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.head_vectors import read_head_vectors
+from attnviz.views.heads.data import QUERY_NUMBERS
 from attnviz.views.heads.explorer import axis_of_words
-from attnviz.views.long_text import QUERY_NUMBERS
 from attnviz.views.measure_tables import (
     alternative_name,
     alternative_title,

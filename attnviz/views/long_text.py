@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
-
-import numpy as np
 
 from attnviz.heads.head import Head
-from attnviz.traces.archive import summary_contents, trace_contents
 from attnviz.traces.trace import Trace
 from attnviz.views.exact_rows import exact_rows
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.long_map import LongMap
 from attnviz.views.heads.bars import most_read_bars, row_bars, row_table, without_passages
+from attnviz.views.heads.data import long_text_data, part_data
 from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import headline_of, row_finding, whole_finding, whole_findings
-from attnviz.views.heads.grid import (
-    head_grid,
-    long_map,
-    measured_heads,
-    profile_table,
-)
+from attnviz.views.heads.grid import head_grid, long_map, measured_heads, profile_table
 from attnviz.views.heads.passages import paragraph_starts
 from attnviz.views.notes import heads_off_notes
-from attnviz.views.part_of_text import heads_of_part, part_data
+from attnviz.views.part_of_text import heads_of_part
 from attnviz.views.trace_choices import TraceChoices, shared_fields
-from attnviz.views.view import (
-    HEAD_COLUMNS,
-    Excerpt,
-    Group,
-    TableData,
-    TableLines,
-    View,
-    WordColumns,
-    head_cells,
-)
+from attnviz.views.view import Excerpt, Group, View
 
-QUERY_NUMBERS = (  # of each query, in data files
-    *("entropy", "largest_weight", "on_first", "on_self", "on_previous", "mean_distance"),
-)
 MAX_LONG_MAPS = 12  # heads of a picture with true axes; more are small maps
 MORE_HINT = "(--full also shows numbers along the text, and the tokens that are read most)"
-NUMBER_COLUMNS = (
-    *(*HEAD_COLUMNS, "token number", "token", "received", "received if even", *QUERY_NUMBERS),
-    "number of the most read token",
-)
 
 
 def view_long(trace: Trace, choices: TraceChoices) -> View:
@@ -110,51 +85,3 @@ def _several_maps(heads: Sequence[Head], *, log: bool) -> list[Group]:
         with_findings = replace(drawn_map, findings=whole_findings(head))
         groups.setdefault(head.layer.name, []).append(with_findings)
     return [Group(f"weights {name}", tuple(maps)) for name, maps in groups.items()]
-
-
-def long_text_data(trace: Trace, heads: Sequence[Head]) -> TableData:
-    """Return the maps and the numbers of each token as data, with a line of the table for each
-    token of each head.
-    """
-    return TableData(
-        "long-text",
-        partial(_contents, trace, heads),
-        NUMBER_COLUMNS,
-        partial(_token_lines, trace, heads),
-    )
-
-
-def _contents(trace: Trace, heads: Sequence[Head]) -> Mapping[str, Any]:
-    """Return everything that was measured as JSON data with arrays."""
-    by_layer: dict[str, list[Head]] = {}
-    for head in heads:
-        is_alone = len(head.summary[0].contexts) < head.layer.heads
-        by_layer.setdefault(head.title if is_alone else head.layer.name, []).append(head)
-    if trace.trained is None:
-        contents = trace_contents(trace)
-    else:  # whose vectors are not kept
-        contents = {"text": trace.tokens.text, "tokens": {"ids": np.array(trace.tokens.ids)}}
-    return {
-        **contents,
-        "tokens": {**contents["tokens"], "count": len(trace.tokens)},
-        "paragraphs": np.array(paragraph_starts(trace.tokens)),
-        "maps": {
-            name: {
-                **summary_contents(measured[0].summary[0]),
-                "received_if_even": np.stack([head.even_received for head in measured]),
-            }
-            for name, measured in by_layer.items()
-        },
-    }
-
-
-def _token_lines(trace: Trace, heads: Sequence[Head]) -> Iterator[TableLines]:
-    """Yield the table lines of each head: what each token receives, and what its row is like."""
-    numbers = tuple(str(number) for number in range(1, len(trace.tokens) + 1))
-    words = WordColumns((numbers, trace.tokens.labels))
-    for head in heads:
-        most_read = head.numbers("largest_position") + 1
-        unknown = np.full(len(trace.tokens), np.nan)
-        received = (head.received, head.even_received) if head.reads_itself else (unknown, unknown)
-        columns = (*received, *(head.numbers(name) for name in QUERY_NUMBERS), most_read)
-        yield TableLines(head_cells(head.layer.head_name(head.number)), words, columns)

@@ -6,17 +6,13 @@ read as a map of blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from attnviz.errors import AttnvizError
-from attnviz.heads.head import CELLS_AT_ONCE, Head
-from attnviz.heads.side import label_at
-from attnviz.machine import memory
+from attnviz.heads.head import Head
 from attnviz.tokens.text_part import parse_part
-from attnviz.traces.early_checks import refuse_oversized_data
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
@@ -26,6 +22,7 @@ from attnviz.views.grids.axes import AXES_NOTE, ROW_SUM_NOTE
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.heads.bars import MOST_READ, most_read_bars, row_bars, without_passages
+from attnviz.views.heads.data import part_data, weights_budget
 from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import (
     blind_queries_notes,
@@ -37,15 +34,7 @@ from attnviz.views.heads.grid import head_grid, long_map, whole_head
 from attnviz.views.heads.passages import paragraph_starts
 from attnviz.views.notes import heads_off_notes
 from attnviz.views.trace_choices import PICTURE_PARTS, TraceChoices, shared_fields
-from attnviz.views.trace_data import WEIGHT_COLUMNS
-from attnviz.views.view import (
-    Group,
-    TableData,
-    TableLines,
-    View,
-    WordColumns,
-    head_cells,
-)
+from attnviz.views.view import Group, View
 from attnviz.wording.rules import Rule, check_rules
 
 CELL_BYTES = 25  # of a part: weights and masks, and their copies in 64 bits while they are drawn
@@ -195,66 +184,3 @@ def _explore_parts(heads: Sequence[Head], *, log: bool) -> HeadExplorer:
         starts = frozenset(paragraph_starts(heads[0].rows.tokens))
     note = _part_note(heads, starts)
     return explore_heads(heads, log=log, blocks=blocks, note=note, starts=starts)
-
-
-def weights_budget(trace: Trace) -> int:
-    budget: str | None = trace.provenance.settings.get("memory_budget")
-    return memory.memory_budget(budget, memory.free_bytes())
-
-
-def part_data(trace: Trace, heads: Sequence[Head]) -> TableData:
-    """Return all weights of a part as data, with a line of the table for each; refused where they
-    exceed the memory budget.
-    """
-    return TableData(
-        "window",
-        partial(_part_contents, trace, heads),
-        WEIGHT_COLUMNS,
-        partial(_part_lines, trace, heads),
-    )
-
-
-def _refuse_oversized_part(trace: Trace, heads: Sequence[Head]) -> None:
-    budget = weights_budget(trace)
-    refuse_oversized_data(len(heads), len(heads[0].rows.span), len(heads[0].columns.span), budget)
-
-
-def _part_contents(trace: Trace, heads: Sequence[Head]) -> Mapping[str, Any]:
-    """Return the weights of a part as JSON data with arrays: numbers of tokens count from 1."""
-    _refuse_oversized_part(trace, heads)
-    parts: dict[str, dict[str, Any]] = {}
-    for each in heads:
-        queries, keys = each.rows.span, each.columns.span
-        facts = each.part(queries, keys).facts
-        described = {
-            "first_query": queries[0] + 1,
-            "first_key": keys[0] + 1,
-            "queries": [label_at(each.rows.tokens, position) for position in queries],
-            "keys": [label_at(each.columns.tokens, position) for position in keys],
-        }
-        part = parts.setdefault(each.layer.name, {**described, "heads": []})
-        part["heads"].append({
-            "head": each.number,
-            "weights": facts.cells.values,
-            "visible": ~facts.cells.hidden,
-            "weight_on_shown_keys": facts.shown,
-            "weight_on_all_keys": facts.totals,
-        })  # fmt: skip
-    return {"parts": parts}
-
-
-def _part_lines(trace: Trace, heads: Sequence[Head]) -> Iterator[TableLines]:
-    _refuse_oversized_part(trace, heads)
-    for each in heads:
-        queries, keys, tokens = each.rows.span, each.columns.span, each.columns.tokens
-        numbers = tuple(str(position + 1) for position in keys)
-        words = WordColumns((numbers, tuple(label_at(tokens, position) for position in keys)))
-        head_start = head_cells(each.layer.head_name(each.number))
-        step = max(1, CELLS_AT_ONCE // len(keys))
-        for first in range(queries.start, queries.stop, step):
-            rows = slice(first, min(first + step, queries.stop))
-            band = each.table.window(rows, slice(keys.start, keys.stop))
-            for row, (values, hidden) in enumerate(zip(band.values, band.hidden, strict=True)):
-                label = label_at(each.rows.tokens, first + row)
-                start: tuple[str | int, ...] = (*head_start, first + row + 1, label)
-                yield TableLines(start, words, (values, ~hidden))

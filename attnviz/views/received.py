@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,43 +18,31 @@ from jaxtyping import Float
 
 from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.errors import AttnvizError
-from attnviz.heads.head import EQUAL_TOLERANCE
-from attnviz.heads.side import label_at
+from attnviz.heads.head import EQUAL_TOLERANCE, Head
+from attnviz.heads.side import Side, token_side
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.inputs import build_source, source_command
 from attnviz.traces.long_weights import LongWeights
-from attnviz.traces.trace import Layer, Trace
+from attnviz.traces.trace import Trace
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.drawing_ways import refuse_beside_received
-from attnviz.views.even_spread import (
-    EVEN_NOTE,
-    FINDING_RATIO,
-    SAME_RATIO,
-    even_remark,
-    even_words,
-    ratio_to_even,
-)
+from attnviz.views.even_spread import FINDING_RATIO, SAME_RATIO, even_words, ratio_to_even
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import MAX_FULL_SCALE_KEYS, Scale, round_up, widest_scale
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
-from attnviz.views.headline import attention_headline
-from attnviz.views.heads.bars import MOST_READ, without_passages
-from attnviz.views.heads.passages import counted_text, paragraph_starts, passage, quoted_label
-from attnviz.views.notes import heads_off_notes, random_numbers_caveat
-from attnviz.views.reading import attention_head_name
-from attnviz.views.settings_line import settings_line
-from attnviz.views.view import (
-    HEAD_COLUMNS,
-    Excerpt,
-    Group,
-    TableData,
-    TableLines,
-    View,
-    WordColumns,
-    build_page,
-    head_cells,
+from attnviz.views.heads.bars import MOST_READ, bars_with_words, token_bars, without_passages
+from attnviz.views.heads.data import token_columns
+from attnviz.views.heads.grid import side_axis, whole_heads
+from attnviz.views.heads.passages import (
+    counted_text,
+    paragraph_starts,
+    quoted_label,
+    running_text,
+    tokens_around,
 )
+from attnviz.views.notes import heads_off_notes
+from attnviz.views.trace_choices import shared_fields
+from attnviz.views.view import HEAD_COLUMNS, Excerpt, Group, TableData, TableLines, View, head_cells
 from attnviz.wording.numbers import significant_text
 from attnviz.wording.printable import PERCENT
 
@@ -83,8 +72,8 @@ class ReceivedAttention:
     sums: Float[np.ndarray, "key"]  # of columns of weights
     readers: Float[np.ndarray, "key"]  # queries that may attend to each token
     even_sums: Float[np.ndarray, "key"]  # the sums if each query attended evenly
-    has_sink: bool = False
-    is_off: bool = False
+    has_sink: bool
+    is_off: bool
 
     @cached_property
     def shares(self) -> Float[np.ndarray, "key"]:
@@ -100,6 +89,10 @@ class ReceivedAttention:
         return [int(position) for position in order if self.shares[position] > 0]
 
     @property
+    def is_long(self) -> bool:
+        return len(self.tokens) > MAX_TEXT_TOKENS
+
+    @property
     def measure(self) -> str:
         """What the shares are shares of, in percent."""
         return TOKEN_MEASURE if self.has_sink else MEASURE
@@ -108,15 +101,10 @@ class ReceivedAttention:
     def scale(self) -> Scale:
         """The scale of colours: to a round number, which in long texts a few tokens exceed."""
         percents = 100 * self.shares
-        largest = float(percents.max(initial=0))
-        high = round_up(largest)
-        if len(percents) > MAX_FULL_SCALE_KEYS:
-            high = min(
-                high,
-                round_up(float(np.quantile(percents[percents > 0], COLOR_QUANTILE)))
-                if largest
-                else 1.0,
-            )
+        largest = high = float(percents.max(initial=0))
+        if largest and len(percents) > MAX_FULL_SCALE_KEYS:
+            high = float(np.quantile(percents[percents > 0], COLOR_QUANTILE))
+        high = round_up(high)
         return Scale(self.measure, 0.0, high, is_exceeded=largest > high * (1 + EQUAL_TOLERANCE))
 
     @cached_property
@@ -170,77 +158,58 @@ class ReceivedAttention:
         if low == high:
             even = received_text(1 / len(self.tokens))
             return f"every token has the same {low:,.0f} readers; an even spread gives each {even}"
-        is_falling = bool((np.diff(self.readers) <= 0).all())
-        which = "earlier tokens have more readers" if is_falling else "some have more readers"
-        numbers = (
-            f"token 1 has {high:,.0f}, the last {low:,.0f}"
-            if is_falling
-            else (f"a token has {low:,.0f} to {high:,.0f}")
-        )
-        return f"under this mask {which}: {numbers}"
+        if (np.diff(self.readers) <= 0).all():
+            numbers = f"token 1 has {high:,.0f}, the last {low:,.0f}"
+            return f"under this mask earlier tokens have more readers: {numbers}"
+        return f"under this mask some have more readers: a token has {low:,.0f} to {high:,.0f}"
 
     def ranking(self) -> RankedBars:
         """Return the tokens that receive the most as bars, each with its passage."""
-        positions = self.most_read
-        numbers = tuple(f"{position + 1:,}" for position in positions)
-        labels = tuple(label_at(self.tokens, position) for position in positions)
-        axis = Axis("token", "token", labels, numbers, (False,) * len(positions))
-        spans = [slice(position, position + 1) for position in positions]
-        passages = [passage(self.tokens, position) for position in positions]
-        return self._bars("read most", axis, spans, passages)
+        shares = (each[self.most_read].tolist() for each in (self.shares, self.even_shares))
+        title = self._title(f"read most: {self.measure}")
+        return self._in_percent(
+            token_bars(self.tokens, title, self.measure, self.most_read, *shares)
+        )
 
     def passages(self) -> RankedBars:
         """Return how much the parts of the text receive as bars, in the order of the text."""
         spans = text_parts(self.tokens)
-        numbers = tuple(f"{span.start + 1:,}–{span.stop:,}" for span in spans)
-        axis = Axis("tokens", "part", ("",) * len(spans), numbers, (False,) * len(spans))
-        beginnings = [self._words(range(span.start, min(span.start + FIRST_TOKENS, span.stop)))
-                      for span in spans]  # fmt: skip
-        return self._bars("along the text", axis, spans, [f"{text}…" for text in beginnings])
-
-    def _words(self, positions: range) -> str:
-        """Return some tokens as they stand in the text."""
-        gaps = (" " * self.tokens.spaced[position] for position in positions)
-        labels = (label_at(self.tokens, position) for position in positions)
-        return "".join(f"{gap}{label}" for gap, label in zip(gaps, labels, strict=True)).strip()
-
-    def _bars(
-        self, title: str, rows: Axis, spans: Sequence[slice], words: Sequence[str]
-    ) -> RankedBars:
-        """Return parts of the text as bars, each with its words and its ratio to an even spread."""
-        percents = np.array([100 * self.shares[span].sum() for span in spans])
-        cells = unmasked_cells(percents[:, None])
-        evens = [
-            even_remark(float(self.shares[span].sum()), float(self.even_shares[span].sum()))
-            for span in spans
+        numbers = tuple(f"{span[0] + 1:,}–{span[-1] + 1:,}" for span in spans)
+        rows = Axis("tokens", "part", ("",) * len(spans), numbers, (False,) * len(spans))
+        beginnings = [
+            f"{running_text(self.tokens, span[:FIRST_TOKENS]).strip()}…" for span in spans
         ]
-        grid = Grid(
-            title=" · ".join(filter(None, (f"{title}: {self.measure}", self.name))),
-            rows=rows,
-            columns=plain_axis(self.measure, [self.measure]),
-            cells=cells,
+        sums = ([float(each[span.start : span.stop].sum()) for span in spans]
+                for each in (self.shares, self.even_shares))  # fmt: skip
+        title = self._title(f"along the text: {self.measure}")
+        return self._in_percent(bars_with_words(title, self.measure, rows, beginnings, *sums))
+
+    def _title(self, title: str) -> str:
+        return " · ".join(filter(None, (title, self.name)))
+
+    def _in_percent(self, bars: RankedBars) -> RankedBars:
+        """Return bars of shares as bars of percents."""
+        percents = 100 * bars.grid.values
+        grid = replace(
+            bars.grid,
+            cells=unmasked_cells(percents),
             scale=Scale(self.measure, 0.0, round_up(float(percents.max(initial=0)))),
-            note=EVEN_NOTE if spans else "",
             decimals=_decimals(percents),
-            off=(True,) * len(rows) if self.is_off else (),
+            off=(True,) * len(percents) if self.is_off else (),
         )
-        remarks = (" · ".join(pair) for pair in zip(evens, words, strict=True))
-        return RankedBars(grid, tuple(remarks))
+        return replace(bars, grid=grid)
 
     def text(self, positions: range, scale: Scale, *, is_whole: bool = False) -> Sentence:
         """Return some tokens as text, coloured by what each receives."""
-        span = slice(positions.start, positions.stop)
-        labels = tuple(label_at(self.tokens, position) for position in positions)
+        side = Side(self.tokens, positions)
         numbers = tuple(f"{position + 1:,}" for position in positions)
-        special = tuple(position in self.tokens.special for position in positions)
-        columns = Axis("token", "token", labels, numbers, self.tokens.spaced[span], special=special)
-        percents = 100 * self.shares[None, span]
-        where = "" if is_whole else f"tokens {numbers[0]}–{numbers[-1]}"
+        percents = 100 * self.shares[None, side.as_slice]
+        hidden = (self.readers[None, side.as_slice] == 0) & (percents == 0)
         grid = Grid(
-            title=" · ".join(filter(None, (where, self.name))),
+            title=self._title("" if is_whole else f"tokens {numbers[0]}–{numbers[-1]}"),
             rows=plain_axis("head", [self.name]),
-            columns=columns,
-            cells=StoredCells(percents, (self.readers[None, span] == 0) & (percents == 0)),
+            columns=replace(side_axis("token", side), numbers=numbers),
+            cells=StoredCells(percents, hidden),
             scale=scale,
             decimals=_decimals(percents, TEXT_DIGITS),
             off=(True,) if self.is_off else (),
@@ -251,15 +220,19 @@ class ReceivedAttention:
         """Return the parts of a long text around what is read most, in the order of the text."""
         spans: list[range] = []
         for position in self.most_read:
-            start, stop = position - EXCERPT_TOKENS, position + EXCERPT_TOKENS + 1
-            span = range(max(start, 0), min(stop, len(self.tokens)))
+            span = tokens_around(self.tokens, position, EXCERPT_TOKENS)
             near = [each for each in spans if each.start < span.stop and span.start < each.stop]
-            if not near and len(spans) == EXCERPTS:
-                continue
-            joined = [span, *near]
-            first, last = min(each.start for each in joined), max(each.stop for each in joined)
-            spans = [each for each in spans if each not in near] + [range(first, last)]
+            if near or len(spans) < EXCERPTS:
+                joined = [span, *near]
+                first, last = min(each.start for each in joined), max(each.stop for each in joined)
+                spans = [each for each in spans if each not in near] + [range(first, last)]
         return sorted(spans, key=lambda each: each.start)
+
+    def columns(self) -> list[range]:
+        """Return the parts of a text that stand in columns of a picture."""
+        count = len(self.tokens)
+        size = -(-count // -(-count // COLUMN_TOKENS))
+        return Side(self.tokens, range(count), size).blocks
 
 
 def view_received(
@@ -272,32 +245,24 @@ def view_received(
     refuse_beside_received(as_, query, predict=predict)
     received = received_attention(trace)
     strongest = max(received, key=lambda each: each.shares.max(initial=0))
-    finding = strongest.finding
-    if strongest.name:
-        finding = f"{strongest.name}: {finding}"
-    settings, caveat = settings_line(trace), random_numbers_caveat(trace, ("weights",))
+    finding = ": ".join(filter(None, (strongest.name, strongest.finding)))
     rankings = Group("most read", tuple(each.ranking() for each in received if each.most_read))
     scale = widest_scale([each.scale for each in received])
     screen, picture = _text_groups(received, scale)
     top = strongest.named_token if strongest.most_read else 0
     near = range(max(top - SCREEN_TOKENS, 0), min(top + SCREEN_TOKENS, len(strongest.tokens)))
-    is_long = any(_is_long(each) for each in received)
-    hint = (
-        "also shows more of the text, and what its parts receive"
-        if is_long
-        else ("shows the whole text")
-    )
+    is_long = any(each.is_long for each in received)
+    more = "more of the text, and what its parts receive"
+    hint = f"(--full {f'also shows {more}' if is_long else 'shows the whole text'})"
     notes = dict.fromkeys(each.readers_note for each in received)
+    groups, options = [rankings, *screen], {"show": "received", "as_": as_}
     return View(
-        title=attention_headline(trace),
-        headline=f"{finding[:1].upper()}{finding[1:]}",
-        settings=settings,
-        screen=build_page([rankings, *screen], settings, caveat),
-        picture=build_page(without_passages([*picture, rankings]), settings, caveat),
-        excerpt=Excerpt(
-            (rankings, Group("text", (strongest.text(near, scale),))), f"(--full {hint})"
+        **shared_fields(
+            trace, [rankings, *screen], without_passages([*picture, rankings]), options
         ),
+        headline=f"{finding[:1].upper()}{finding[1:]}",
         closing=(*filter(None, notes), *heads_off_notes(trace)),
+        excerpt=Excerpt((rankings, Group("text", (strongest.text(near, scale),))), hint),
         as_screen=as_ == "terminal",
         data=TableData(
             "received",
@@ -305,13 +270,7 @@ def view_received(
             COLUMNS,
             partial(_received_lines, received),
         ),
-        provenance=trace.provenance,
-        command=source_command("run", build_source(trace), show="received", as_=as_),
     )
-
-
-def _is_long(received: ReceivedAttention) -> bool:
-    return len(received.tokens) > MAX_TEXT_TOKENS
 
 
 def _text_groups(
@@ -320,92 +279,73 @@ def _text_groups(
     """Return the groups with the text for a screen, and for a picture: the whole text, in a picture
     in columns, or excerpts of a long one and what its parts receive.
     """
-    texts, columns, passages = list[Sentence](), list[Sentence](), list[RankedBars]()
+    screen, picture, passages = list[Sentence](), list[Sentence](), list[RankedBars]()
     for each in received:
-        count = len(each.tokens)
-        if _is_long(each):
-            excerpts = [each.text(span, scale) for span in each.excerpts()]
-            texts, columns = [*texts, *excerpts], [*columns, *excerpts]
-            passages.append(each.passages())
-            continue
-        texts.append(each.text(range(count), scale, is_whole=True))
-        size = -(-count // -(-count // COLUMN_TOKENS))
-        for start in range(0, count, size):
-            span = range(start, min(start + size, count))
-            columns.append(each.text(span, scale, is_whole=len(span) == count))
+        whole = range(len(each.tokens))
+        spans = each.excerpts() if each.is_long else [whole]
+        columns = spans if each.is_long else each.columns()
+        screen += [each.text(span, scale, is_whole=span == whole) for span in spans]
+        picture += [each.text(span, scale, is_whole=span == whole) for span in columns]
+        passages += [each.passages()] if each.is_long else []
     parts = [Group("along the text", tuple(passages))] if passages else []
-    return [*parts, Group("text", tuple(texts))], [Group("text", tuple(columns)), *parts]
+    return [*parts, Group("text", tuple(screen))], [Group("text", tuple(picture)), *parts]
 
 
 def received_attention(trace: Trace) -> list[ReceivedAttention]:
     """Return what tokens receive in each head, or if there are many the mean of the heads that read
     the same text.
     """
-    heads = [(layer, head) for layer in trace.attention_layers for head in range(layer.heads)]
+    heads = whole_heads(trace)
     if len(heads) <= MAX_HEADS:
-        return [_head_received(trace, *each, is_only=len(heads) == 1) for each in heads]
-    texts: dict[int, list[tuple[Layer, int]]] = {}
-    for layer, head in heads:
-        texts.setdefault(id(trace.keys_of(layer)), []).append((layer, head))
-    return [_mean_received(trace, readers) for readers in texts.values()]
+        return [_received_in([head], is_only=len(heads) == 1) for head in heads]
+    texts: dict[int, list[Head]] = {}
+    for head in heads:
+        texts.setdefault(id(head.columns.tokens), []).append(head)
+    return [_received_in(readers) for readers in texts.values()]
 
 
-def _head_received(
-    trace: Trace, layer: Layer, head: int, *, is_only: bool = False
-) -> ReceivedAttention:
-    """Return what tokens receive in one head; refuses negative weights, which are no shares."""
-    weights, (queries, keys) = layer.weights, layer.size
-    attention = weights.attention if isinstance(weights, LongWeights) else layer.attended
-    if isinstance(weights, LongWeights):
-        received = weights.summary.received
-        assert received is not None  # a summary has statistics
-        sums = tensor_to_numpy(received[head]).astype(float)
-    else:
-        sums = np.zeros(keys)
-        for band in weights.cells("mixing", head).bands():
-            sums += band.values.sum(0, dtype=np.float64)
-            if band.values.min(initial=0) < 0:
-                raise AttnvizError(
-                    "some weights are negative, so that no token receives a share of them",
-                    "use --show weights",
-                    about="show",
-                )
-    readers, even = layer.mask_rule.for_head(head).readers(queries, keys, layer.inputs.device)
+def _received_in(heads: Sequence[Head], *, is_only: bool = False) -> ReceivedAttention:
+    """Return the mean of what tokens receive in some heads that read the same text."""
+    first, tokens, count = heads[0], heads[0].columns.tokens, len(heads)
+    name, table_name = first.name, first.layer.head_name(first.number)
+    if count > 1:
+        table_name = f"mean of {count} heads"
+        name = f"{table_name}{' that read the second text' * (first.layer.memory is not None)}"
+    sums = readers = even_sums = np.zeros(len(tokens))
+    for head in heads:  # one after another: those of all together could be large
+        rule, device = head.layer.mask_rule.for_head(head.number), head.layer.inputs.device
+        read, even = map(tensor_to_numpy, rule.readers(*head.layer.size, device))
+        sums, readers = sums + _column_sums(head) / count, readers + read / count
+        even_sums = even_sums + even / count
     return ReceivedAttention(
-        name="" if is_only else attention_head_name(trace, layer, head),
-        table_name=layer.head_name(head),
-        tokens=trace.keys_of(layer),
-        sums=sums,
-        readers=tensor_to_numpy(readers).astype(float),
-        even_sums=tensor_to_numpy(even),
-        has_sink=attention.sink is not None,
-        is_off=head in layer.off,
-    )
-
-
-def _mean_received(trace: Trace, heads: Sequence[tuple[Layer, int]]) -> ReceivedAttention:
-    """Return the mean of what tokens receive in several heads that read the same text."""
-    sums = readers = even_sums = np.zeros(len(trace.keys_of(heads[0][0])))
-    has_sink, count = False, len(heads)
-    for layer, head in heads:  # one after another: those of all together could be large
-        each = _head_received(trace, layer, head)
-        sums, readers = sums + each.sums / count, readers + each.readers / count
-        even_sums = even_sums + each.even_sums / count
-        has_sink = has_sink or each.has_sink
-    which = f"mean of {count} heads"
-    return replace(
-        each,
-        name=which if heads[0][0].memory is None else f"{which} that read the second text",
-        table_name=which,
+        name="" if is_only else name,
+        table_name=table_name,
+        tokens=tokens,
         sums=sums,
         readers=readers,
         even_sums=even_sums,
-        has_sink=has_sink,
-        is_off=False,
+        has_sink=any(head.layer.attended.sink is not None for head in heads),
+        is_off=count == 1 and first.is_off,
     )
 
 
-def text_parts(tokens: Tokens) -> list[slice]:
+def _column_sums(head: Head) -> Float[np.ndarray, "key"]:
+    """Return how much each key receives; refuses negative weights, which are no shares."""
+    if isinstance(head.layer.weights, LongWeights):
+        return head.numbers("received")
+    sums = np.zeros(len(head.columns.tokens))
+    for band in head.table.bands():
+        sums += band.values.sum(0, dtype=np.float64)
+        if band.values.min(initial=0) < 0:
+            raise AttnvizError(
+                "some weights are negative, so that no token receives a share of them",
+                "use --show weights",
+                about="show",
+            )
+    return sums
+
+
+def text_parts(tokens: Tokens) -> list[range]:
     """Return the text in about PASSAGES parts that begin where paragraphs do, or in parts of one
     size if it has no paragraphs.
     """
@@ -416,7 +356,7 @@ def text_parts(tokens: Tokens) -> list[slice]:
     for start in starts:
         if start - bounds[-1] >= size and count - start >= size / 4:
             bounds.append(start)
-    return [slice(*pair) for pair in zip(bounds, [*bounds[1:], count], strict=True)]
+    return [range(*pair) for pair in pairwise([*bounds, count])]
 
 
 def received_text(share: float) -> str:
@@ -426,11 +366,8 @@ def received_text(share: float) -> str:
     ['41 %', '0.021 %', '100 %']
     """
     percents = 100 * share
-    return (
-        f"{percents:.0f}{PERCENT}"
-        if percents >= 10
-        else (f"{significant_text(percents, 2)}{PERCENT}")
-    )
+    digits = f"{percents:.0f}" if percents >= 10 else significant_text(percents, 2)
+    return f"{digits}{PERCENT}"
 
 
 def _decimals(percents: Float[np.ndarray, "..."], digits: int = 2) -> int:
@@ -460,8 +397,7 @@ def _received_contents(trace: Trace, received: Sequence[ReceivedAttention]) -> M
 
 def _received_lines(received: Sequence[ReceivedAttention]) -> Iterator[TableLines]:
     for each in received:
-        numbers = tuple(str(number) for number in range(1, len(each.tokens) + 1))
-        words = WordColumns((numbers, each.tokens.labels))
+        words = token_columns(token_side(each.tokens))
         means = each.sums / np.maximum(each.readers, 1)
         columns = (each.sums, each.shares, each.readers, means, each.even_shares)
         yield TableLines(head_cells(each.table_name), words, columns)

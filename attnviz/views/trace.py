@@ -25,7 +25,7 @@ from attnviz.views.answer_tables import (
     answers_title,
     best_answers_grid,
 )
-from attnviz.views.attention_facts import do_rows_sum_to_one, has_mask, has_product_scores
+from attnviz.views.attention_facts import do_rows_sum_to_one, has_mask
 from attnviz.views.conclusions.weight_titles import head_weights_title
 from attnviz.views.drawing_ways import (
     choose_way,
@@ -270,9 +270,9 @@ def _explorer_and_data(
     """
     if not is_streamed(trace):
         return partial(explore_trace, trace, query), build_trace_data(trace)
+    from attnviz.views.heads.data import long_text_data
     from attnviz.views.heads.explorer import explore_heads
     from attnviz.views.heads.grid import measured_heads
-    from attnviz.views.long_text import long_text_data
 
     heads = measured_heads(trace)
     return partial(explore_heads, heads, log=False), long_text_data(trace, heads)
@@ -414,7 +414,7 @@ def equation_groups(trace: Trace, show: Sequence[str]) -> list[Group]:
     parts = _part_grids(trace, show, of_heads=has_all_parts(CONTEXT_PRODUCT, show))
     products_by_layer = {
         layer.name: [
-            *[SCORES_PRODUCT] * has_product_scores(layer),
+            *[SCORES_PRODUCT] * layer.has_product_scores,
             *[CONTEXT_PRODUCT] * (not layer.off),
         ]
         for layer in trace.attention_layers
@@ -561,7 +561,7 @@ def _score_stage_grids(trace: Trace, layer: Layer, part: Part, stage: Stage) -> 
 
 def _score_stage_note(trace: Trace, layer: Layer, stage: Stage, changes: Sequence[str]) -> str:
     """Return how scores at a stage are computed, and what is not yet done to them."""
-    is_compared = trace.variant.compared and has_product_scores(layer)
+    is_compared = trace.variant.compared and layer.has_product_scores
     if stage == "masked scores":
         return "" if layer.mistake else SOFTMAX_INPUT_NOTE
     if stage == "scaled scores":

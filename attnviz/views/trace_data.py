@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ from attnviz.analysis.base_weights import BaseWeights
 from attnviz.cells import FULL_SLICE, Cells, LazyCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
-from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import (
     MAX_SEARCHED_CELLS,
@@ -22,22 +21,14 @@ from attnviz.views.grids.explorer import (
     find_strongest_row,
 )
 from attnviz.views.head_vectors import missing_vectors_reason, read_head_vectors
-from attnviz.views.reading import attention_head_name, generation_start, token_axis
-from attnviz.views.view import HEAD_COLUMNS, TableData, TableLines, WordColumns, head_cells
-
-WEIGHT_COLUMNS = (
-    *HEAD_COLUMNS,
-    "query number",
-    "query",
-    "key number",
-    "key",
-    "weight",
-    "visible",
-)
+from attnviz.views.heads.data import WEIGHT_COLUMNS, weight_lines
+from attnviz.views.heads.grid import whole_heads
+from attnviz.views.reading import generation_start, token_axis
+from attnviz.views.view import TableData
 
 
 def build_trace_data(trace: Trace) -> TableData:
-    lines = partial(_trace_weight_lines, trace)
+    lines = partial(weight_lines, whole_heads(trace))
     return TableData("trace", partial(_trace_contents, trace), WEIGHT_COLUMNS, lines)
 
 
@@ -45,21 +36,6 @@ def _trace_contents(trace: Trace) -> Mapping[str, Any]:
     from attnviz.traces.archive import trace_contents
 
     return trace_contents(trace)
-
-
-def _trace_weight_lines(trace: Trace) -> Iterator[TableLines]:
-    for layer in trace.attention_layers:
-        for head in range(layer.heads):
-            yield from _head_weight_lines(trace, layer, head)
-
-
-def _head_weight_lines(trace: Trace, layer: Layer, head: int) -> Iterator[TableLines]:
-    keys, visible = trace.keys_of(layer).labels, tensor_to_numpy(head_mask(head, layer.visible))
-    words = WordColumns((tuple(str(number) for number in range(1, len(keys) + 1)), tuple(keys)))
-    cells, head_start = layer.weights.cells("mixing", head), head_cells(layer.head_name(head))
-    for query, label in enumerate(trace.tokens.labels):
-        weights = cells.row(query).values[0]
-        yield TableLines((*head_start, query + 1, label), words, (weights, visible[query]))
 
 
 def explore_trace(
@@ -80,19 +56,19 @@ def explore_trace(
     attended = (trace.tokens, *(trace.keys_of(attention) for attention in trace.attention_layers))
     sides = {id(tokens): _token_side(trace, tokens) for tokens in attended}
     heads, is_chosen = list[tuple[str, str, HeadMap]](), list[bool]()
-    for attention in trace.attention_layers:
-        for number in range(attention.heads):
-            head_map = HeadMap(
-                name=attention_head_name(trace, attention, number),
-                query_axis=sides[id(trace.tokens)],
-                key_axis=sides[id(trace.keys_of(attention))],
-                weights=lazy_weights(trace, attention, number),
-                scores=lazy_scores(trace, attention, number),
-                vectors=read_head_vectors(trace, attention, number),
-                off=number in attention.off,
-            )
-            heads.append((attention.name, f"H{number}", head_map))
-            is_chosen.append(layer in (None, attention.layer) and head in (None, number))
+    for each in whole_heads(trace):
+        attention, number = each.layer, each.number
+        head_map = HeadMap(
+            name=each.name,
+            query_axis=sides[id(trace.tokens)],
+            key_axis=sides[id(each.columns.tokens)],
+            weights=lazy_weights(trace, attention, number),
+            scores=lazy_scores(trace, attention, number),
+            vectors=read_head_vectors(trace, attention, number),
+            off=each.is_off,
+        )
+        heads.append((attention.name, f"H{number}", head_map))
+        is_chosen.append(layer in (None, attention.layer) and head in (None, number))
     if query is None and key is None and trace.prediction is not None:
         query = trace.prediction.main_position
     first = is_chosen.index(True) if any(is_chosen) else 0

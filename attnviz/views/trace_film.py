@@ -17,9 +17,11 @@ from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale, weight_scale, widest_scale
 from attnviz.views.head_vectors import read_head_vectors
+from attnviz.views.heads.data import WEIGHT_COLUMNS, weight_lines
+from attnviz.views.heads.grid import whole_heads
 from attnviz.views.notes import random_numbers_caveat
 from attnviz.views.reading import attention_head_name, generation_start, token_axis
-from attnviz.views.trace_data import WEIGHT_COLUMNS, build_trace_data, lazy_weights
+from attnviz.views.trace_data import lazy_weights
 from attnviz.views.view import (
     Excerpt,
     Group,
@@ -273,7 +275,7 @@ def _film_document(heads: FilmHeads) -> dict[str, Any]:
 def _film_lines(film: Film) -> Iterator[TableLines]:
     """Yield the lines of all weights of each Trace, which begin with its name."""
     for name, trace in zip(film.names, film.traces, strict=True):
-        for lines in build_trace_data(trace).lines():
+        for lines in weight_lines(whole_heads(trace)):
             yield replace(lines, start=(name, *lines.start))
 
 

@@ -42,7 +42,7 @@ def most_read_bars(head: Head) -> RankedBars:
 def row_bars(head: Head, most: int = MOST_ATTENDED) -> RankedBars:
     """Return the keys that the first query of a head attends to most as bars."""
     weights, evens = np.zeros((2, len(head.columns.tokens)))
-    keys = slice(head.columns.span.start, head.columns.span.stop)
+    keys = head.columns.as_slice
     weights[keys], evens[keys] = head.facts.cells.values[0], head.even_row
     title = f"what {quoted_label(head.rows.tokens, head.rows.span[0])} attends to"
     return attended_bars(head.columns.tokens, title_with_head(head, title), weights, evens, most)
@@ -85,24 +85,36 @@ def token_bars(
     values: Sequence[float],
     evens: Sequence[float],
 ) -> RankedBars:
-    """Return tokens as bars, each with its passage, and with how many times the value it has that
-    even attention would give (`evens`).
-    """
+    """Return tokens as bars, each with its passage."""
     numbers = tuple(f"{position + 1:,}" for position in positions)
     labels = tuple(label_at(tokens, position) for position in positions)
+    rows = Axis("token", "token", labels, numbers, (False,) * len(positions))
+    passages = [passage(tokens, position) for position in positions]
+    return bars_with_words(title, measure, rows, passages, values, evens)
+
+
+def bars_with_words(
+    title: str,
+    measure: str,
+    rows: Axis,
+    words: Sequence[str],
+    values: Sequence[float],
+    evens: Sequence[float],
+) -> RankedBars:
+    """Return values as bars, each with words, and with how many times the value it has that even
+    attention would give (`evens`).
+    """
     cells = unmasked_cells(np.array(values)[:, None])
     grid = Grid(
         title=title,
-        rows=Axis("token", "token", labels, numbers, (False,) * len(positions)),
+        rows=rows,
         columns=plain_axis(measure, [measure]),
         cells=cells,
         scale=replace(bar_scale(cells), label=measure),
-        note=EVEN_NOTE if positions else "",
+        note=EVEN_NOTE if values else "",
     )
-    remarks = (
-        f"{even_remark(value, even)} · {passage(tokens, position)}"
-        for position, value, even in zip(positions, values, evens, strict=True)
-    )
+    ratios = map(even_remark, values, evens)
+    remarks = (" · ".join(pair) for pair in zip(ratios, words, strict=True))
     return RankedBars(grid, tuple(remarks))
 
 

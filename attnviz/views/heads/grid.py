@@ -44,6 +44,15 @@ def whole_head(trace: Trace, layer: Layer, number: int) -> Head:
     return Head(name, cells, rows, columns, layer, number, title)
 
 
+def whole_heads(trace: Trace) -> list[Head]:
+    """Return every head of a Trace."""
+    return [
+        whole_head(trace, layer, number)
+        for layer in trace.attention_layers
+        for number in range(layer.heads)
+    ]
+
+
 def measured_head(trace: Trace, layer: Layer, number: int) -> Head:
     """Return a head on a whole long text, in the blocks of what was measured of it."""
     return _measured(whole_head(trace, layer, number))
@@ -63,11 +72,7 @@ def _measured(head: Head) -> Head:
 
 def measured_heads(trace: Trace) -> list[Head]:
     """Return every head of a Trace of a long text."""
-    return [
-        measured_head(trace, layer, number)
-        for layer in trace.attention_layers
-        for number in range(layer.heads)
-    ]
+    return [measured_head(trace, head.layer, head.number) for head in whole_heads(trace)]
 
 
 def title_with_head(head: Head, title: str) -> str:

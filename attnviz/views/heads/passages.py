@@ -22,14 +22,21 @@ def quoted_label(tokens: Tokens, position: int) -> str:
 
 def passage(tokens: Tokens, position: int) -> str:
     """Return the labels of a token and of those around it, its own in brackets."""
-    positions = range(len(tokens))[
-        max(0, position - PASSAGE_TOKENS) : position + PASSAGE_TOKENS + 1
-    ]
-    text = ""
-    for each in positions:
-        label = label_at(tokens, each)
-        text += " " * tokens.spaced[each] + (f"[{label}]" if each == position else label)
-    return f"{'…' * (positions.start > 0)}{text.strip()}{'…' * (positions.stop < len(tokens))}"
+    span = tokens_around(tokens, position, PASSAGE_TOKENS)
+    before, after = range(span.start, position), range(position + 1, span.stop)
+    own = f"{' ' * tokens.spaced[position]}[{label_at(tokens, position)}]"
+    text = f"{running_text(tokens, before)}{own}{running_text(tokens, after)}".strip()
+    return f"{'…' * (span.start > 0)}{text}{'…' * (span.stop < len(tokens))}"
+
+
+def tokens_around(tokens: Tokens, position: int, reach: int) -> range:
+    """Return the positions of a token and of so many on either side of it."""
+    return range(max(0, position - reach), min(len(tokens), position + reach + 1))
+
+
+def running_text(tokens: Tokens, positions: range) -> str:
+    """Return the labels of some tokens as they stand in the text."""
+    return "".join(" " * tokens.spaced[each] + label_at(tokens, each) for each in positions)
 
 
 def paragraph_starts(tokens: Tokens) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from attnviz.cells import FULL_SLICE
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side
 from attnviz.traces.archive import Contents, trace_contents
+from attnviz.views.heads.data import KEY_COLUMNS
 from attnviz.views.inspection.head_kinds import head_kinds_data, head_kinds_document, nan_to_none
 from attnviz.views.inspection.map_numbers import measure_name
 from attnviz.views.view import (
@@ -144,8 +145,7 @@ def _side_document(side: Side) -> Contents:
 
 
 def _weights_header(looking: InspectOptions) -> tuple[str, ...]:
-    sides = ("query number", "query", "key number", "key")
-    return (*HEAD_COLUMNS, *sides, measure_name(looking), "visible")
+    return (*HEAD_COLUMNS, *KEY_COLUMNS, measure_name(looking), "visible")
 
 
 def _weight_lines(maps: Sequence[Head]) -> Iterator[TableLines]:

@@ -38,6 +38,7 @@ from attnviz.views.heads.bars import (
     token_bars,
     without_passages,
 )
+from attnviz.views.heads.data import long_text_data
 from attnviz.views.heads.explorer import explore_heads
 from attnviz.views.heads.findings import key_text, query_text, row_finding, whole_finding
 from attnviz.views.heads.grid import head_grid, measured_head
@@ -50,7 +51,7 @@ from attnviz.views.heads.sentences import (
     receives,
 )
 from attnviz.views.inspection.head_kinds import head_flags, head_kinds_data, head_kinds_document
-from attnviz.views.long_text import long_text_data, map_groups
+from attnviz.views.long_text import map_groups
 from attnviz.views.view import Group, TableData
 
 Panels = tuple[list[Group], list[Group], str]  # of a screen and of a picture, and their title

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from attnviz.cells import StoredCells, unmasked_cells
 from attnviz.errors import AttnvizError
-from attnviz.heads.side import label_at
+from attnviz.heads.side import label_at, token_side
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.long_rows import layer_of_queries
 from attnviz.traces.weights import Stage, tensor_to_numpy
@@ -22,10 +22,11 @@ from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale, colorless_scale, weight_scale
 from attnviz.views.grids.section import Section, with_one_scale
+from attnviz.views.heads.data import token_columns
 from attnviz.views.heads.passages import counted_text, passage, quoted_label
 from attnviz.views.steps import score_steps, step_sums
 from attnviz.views.steps.scene import DIGITS_RANGE, Scene
-from attnviz.views.view import HEAD_COLUMNS, TableData, TableLines, WordColumns, head_cells
+from attnviz.views.view import HEAD_COLUMNS, TableData, TableLines, head_cells
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.sums import MAX_UNSHIFTED_SCORE, Sum
 from attnviz.wording.words import counted
@@ -378,8 +379,7 @@ def long_row_data(scene: Scene) -> TableData:
         }
 
     def lines() -> Iterator[TableLines]:
-        numbers = tuple(str(number) for number in range(1, len(scene.keys) + 1))
-        words = WordColumns((numbers, scene.keys.labels))
+        words = token_columns(token_side(scene.keys))
         for head, columns in enumerate(zip(scores, weights, strict=True)):
             yield TableLines(head_cells(layer.head_name(head)), words, columns)
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.traces.weights import tensor_to_numpy
-from attnviz.views.attention_facts import has_product_scores
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import CellSource, Section
 from attnviz.views.heads.sentences import quoted_token
@@ -41,7 +40,7 @@ def _score_moments(section: Section, scene: Scene) -> Iterator[Section]:
     Nothing if scores are not computed from queries and keys.
     """
     layer = scene.layer
-    has_sums = has_product_scores(layer) or layer.w_score is not None
+    has_sums = layer.has_product_scores or layer.w_score is not None
     if layer.queries is None or layer.keys is None:
         return
     if not has_sums or not scene.trace.variant.compared:

@@ -11,7 +11,6 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.traces.trace import Layer, Trace
-from attnviz.views.attention_facts import has_product_scores
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale
@@ -47,7 +46,7 @@ def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
             "additive scores are not dot products, so --key has no lengths and angle to show",
             "leave out --key; attnviz steps TEXT --query TOKEN --step scores writes the scores out",
         )
-    if not has_product_scores(layer):
+    if not layer.has_product_scores:
         raise AttnvizError(
             "the scores are given, not computed from a query and a key that --key could draw",
             "leave out --key",

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from attnviz.cells import FULL_SLICE
-from attnviz.views.attention_facts import has_product_scores
 from attnviz.views.grids.axes import AXES_NOTE
 from attnviz.views.grids.section import Section
 from attnviz.views.head_vectors import (
@@ -45,7 +44,7 @@ def scores_step(scene: Scene) -> Iterator[Section]:
         sizes = map(scene.size_text, (layer.queries, layer.keys, layer.w_score))
         shapes = "queries {} + keys {}, w_score {} → {}".format(*sizes, shapes)
         formula, tex = "score = w_score · tanh(query + key)", r"S_{ij} = w \cdot \tanh(q_i + k_j)"
-    elif scene.trace.variant.compared and has_product_scores(layer):
+    elif scene.trace.variant.compared and layer.has_product_scores:
         formula, tex = "scores = Q Kᵀ", r"S = Q K^\top"
         if layer.queries is not None and layer.keys is not None:
             sizes = map(scene.size_text, (layer.queries, layer.keys.transpose(-2, -1)))
@@ -74,7 +73,7 @@ def _scores_description(scene: Scene) -> str:
         )
     if not scene.trace.variant.compared:
         return "Queries and keys are not compared: every score is 0."
-    if not has_product_scores(scene.layer):
+    if not scene.layer.has_product_scores:
         return "The scores are given: how well each query matches each key."
     return (
         "Each score is the dot product of a query and a key: their numbers are multiplied in pairs "
