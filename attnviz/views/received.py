@@ -257,9 +257,7 @@ def view_received(
     notes = dict.fromkeys(each.readers_note for each in received)
     groups, options = [rankings, *screen], {"show": "received", "as_": as_}
     return View(
-        **shared_fields(
-            trace, [rankings, *screen], without_passages([*picture, rankings]), options
-        ),
+        **shared_fields(trace, groups, without_passages([*picture, rankings]), options),
         headline=f"{finding[:1].upper()}{finding[1:]}",
         closing=(*filter(None, notes), *heads_off_notes(trace)),
         excerpt=Excerpt((rankings, Group("text", (strongest.text(near, scale),))), hint),
