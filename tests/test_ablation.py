@@ -14,6 +14,7 @@ from attnviz import trace
 from attnviz.traces.trained import ablation as ablation_module
 from attnviz.traces.trained.ablation import BlockOutputs, HeadAblation, HeadSet
 from attnviz.traces.trained.answers import PassResult
+from attnviz.traces.trained.capture import AttentionCall
 from attnviz.traces.trained.forward_pass import capture_pass
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.traces.trained.tracing import ModelRun, prepare_model_run
@@ -158,9 +159,9 @@ def test_batches_are_as_small_as_the_memory_asks(
     monkeypatch.setattr(ablation_module, limit, 1)
     copies, attend = list[int](), ablation_module.AblationListener.attend
 
-    def noting(self: Any, module: Any, query: torch.Tensor, *others: Any) -> torch.Tensor:
-        copies.append(len(query))
-        return attend(self, module, query, *others)
+    def noting(self: Any, call: AttentionCall) -> torch.Tensor:
+        copies.append(len(call.query))
+        return attend(self, call)
 
     monkeypatch.setattr(ablation_module.AblationListener, "attend", noting)
     results = [result for _, result in ablation_of(run).results_without([((0, 1),), ((0, 2),)])]

@@ -214,7 +214,7 @@ def _new_tensor(card: Card, name: str, *shape: int) -> Tensor:
     if name == "embeddings":
         return seeds.draw_embeddings(range(shape[0]), shape[1]).float()
     if name == "positions":
-        return positions.untrained_positions(*shape, seeds).float()
+        return positions.untrained_positions(shape[0], shape[1], seeds).float()
     if kind == "w_score":
         heads = chosen_variant(card.settings).heads
         return seeds.draw_projection(stream, shape[0] // heads, heads).T.flatten().float()

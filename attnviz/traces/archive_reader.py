@@ -268,7 +268,9 @@ class _TraceReader:
             before_rotary = BeforeRotary(queries, keys)
         projections = {name: tensors.get(name) for name in PROJECTION_NAMES}
         has_projections = any(tensor is not None for tensor in projections.values())
-        optional = {name: tensors.get(name) for name in ("key_inputs", "queries", "keys", "memory")}
+        optional: dict[str, Any] = {
+            name: tensors.get(name) for name in ("key_inputs", "queries", "keys", "memory")
+        }
         attended, on_demand, mask_rule = self._read_weights(tensors, stored, facts)
         return Layer(
             layer=int(stored["layer"]),
@@ -496,9 +498,8 @@ def _build_scoring(tensors: Mapping[str, Tensor]) -> AnswerScoring | None:
     """
     if "w_answers" not in tensors:
         return None
-    unembedding = unembedding_of(tensors)
-    stages = {name: tensors[name] for name in ("inputs", "vectors")}
-    return AnswerScoring(**vars(unembedding), **stages)
+    inputs, vectors = tensors["inputs"], tensors["vectors"]
+    return AnswerScoring(**vars(unembedding_of(tensors)), inputs=inputs, vectors=vectors)
 
 
 def _build_attended(tensors: Mapping[str, Tensor], facts: Contents) -> AttentionStages:
