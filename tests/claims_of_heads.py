@@ -336,10 +336,10 @@ def short_position(evidence: Evidence, name: str, number: str | None) -> int:
 
 def head_matrix(evidence: Evidence, name: str) -> Matrix:
     """The weights of a head by its name, of the first of several, or the mean of all."""
-    if name.endswith(" heads"):
-        mean: Matrix = evidence.weights.mean(0)
-        return mean
-    return evidence.weights[evidence.names.index(re.split(", | and ", name)[0])]
+    weights: Matrix = evidence.weights.mean(0)
+    if not name.endswith(" heads"):
+        weights = evidence.weights[evidence.names.index(re.split(", | and ", name)[0])]
+    return weights
 
 
 def base_matches(evidence: Evidence, weights: Matrix, query: int, key: int, base: str) -> bool:

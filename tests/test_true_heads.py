@@ -110,7 +110,12 @@ def test_what_most_heads_attend_to_is_true(
 
 
 @pytest.mark.parametrize("choices", [{}, {"merge": "rollout"}, {"layer": 1, "head": 2}])
-@given(count=some.integers(2, 9), settings=SETTINGS, temperature=TEMPERATURES, data=some.data())
+@given(
+    count=some.integers(2, 9),
+    settings=SETTINGS,
+    temperature=some.sampled_from([0.3, 1.0]),  # none that rounds a weight to 0
+    data=some.data(),
+)
 def test_what_a_token_attends_to_and_what_a_link_gets_is_true(
     count: int,
     settings: dict[str, Any],
