@@ -345,7 +345,9 @@ def test_others_are_the_means_of_what_is_shown(minilm: Inspection, choices: dict
     looking = inspect_trace(minilm.trace, source="it", to="animal", **choices)
     rows = looking.maps[0].rows
     left_out = {"it", "animal", "[CLS]", "[SEP]"}
-    ranked = {each.map.name: each for each in build_link(looking).ranked_links}
+    ranked = {
+        each.map.name: each for each in build_link(looking.maps, looking.options).ranked_links
+    }
     for each in looking.maps[::10]:
         column = each.cells.window(FULL_SLICE, FULL_SLICE).values[:, rows.labels.index("animal")]
         others = [column[row] for row, label in enumerate(rows.labels) if label not in left_out]
@@ -359,13 +361,12 @@ def test_what_other_tokens_give_each_key_is_as_of_each_link(
 ) -> None:
     monkeypatch.setattr(token_query, "CELLS_PER_BAND", 40)  # several bands
     inspection = inspect_trace(minilm.trace, query="it", layer=5, **choices)
-    reading = token_query.build_token_query(inspection, "it").map_rows[11]
+    reading = token_query.build_token_query(inspection.maps, inspection.options, "it").map_rows[11]
     for key, label in enumerate(reading.map.columns.labels):
         number = str(reading.map.columns.numbers[key])
         name = label if label == "animal" else number
-        link = build_link(
-            inspect_trace(minilm.trace, source="it", to=name, layer=5, head=11, **choices)
-        )
+        linked = inspect_trace(minilm.trace, source="it", to=name, layer=5, head=11, **choices)
+        link = build_link(linked.maps, linked.options)
         assert reading.other_weights[key] == pytest.approx(link.ranked_links[0].others.mean)
 
 
@@ -382,7 +383,7 @@ def test_the_numbers_of_a_query_have_those_of_other_tokens_beside_them(minilm: I
 def test_gradients_are_ranked_by_their_distance_from_the_others(small_transformer: Saved) -> None:
     inspection = inspect("the cat saw the dog", model=str(small_transformer("gpt2")),
                          weigh="gradient", words=True, source="dog", to="cat")  # fmt: skip
-    lifts = [each.lift for each in build_link(inspection).ranked_links]
+    lifts = [each.lift for each in build_link(inspection.maps, inspection.options).ranked_links]
 
     assert min(lifts) < 0 < max(lifts)
     assert [abs(each) for each in lifts] == sorted(map(abs, lifts), reverse=True)
@@ -409,7 +410,7 @@ def test_of_a_long_text_every_so_many_others_are_asked(monkeypatch: pytest.Monke
     monkeypatch.setattr(token_query, "CELLS_PER_BAND", 16)  # a band of two rows
     trace = small_trace("a b c d e f g h", tokenizer="words")
     looking = inspect_trace(trace, source="h", to="b")
-    first = build_link(looking).ranked_links[0]
+    first = build_link(looking.maps, looking.options).ranked_links[0]
     layer, head = int(first.map.name[1]), int(first.map.name[3])
     assert first.others.count == 4  # the first of each two, of which none is one of the link
     assert first.others.mean == pytest.approx(stacked_weights(trace)[layer, head, ::2, 1].mean())

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 from attnviz import Trace, trace
 from attnviz.analysis.inspection.inspect_options import InspectOptions, Merge
 from attnviz.analysis.inspection.inspection import Inspection, inspect
-from attnviz.analysis.inspection.token_query import build_link, build_token_query
+from attnviz.analysis.inspection.token_query import TokenLink, build_link, build_token_query
 from attnviz.cells import FULL_SLICE, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.heads.head import Head
@@ -43,6 +43,10 @@ def small_trace(text: str = TEXT, special: tuple[int, ...] = (), **changes: Any)
 
 def inspect_trace(trace: Trace, **choices: Any) -> Inspection:
     return Inspection(trace=trace, options=InspectOptions(**choices))
+
+
+def link_of(inspection: Inspection) -> TokenLink:
+    return build_link(inspection.maps, inspection.options)
 
 
 def map_values(head_map: Head) -> np.ndarray:
@@ -363,7 +367,7 @@ def test_parts_and_groups_that_are_not_there_are_refused(
 
 def test_heads_are_ranked_by_one_weight() -> None:
     trace = small_trace(variant="causal")
-    link = build_link(inspect_trace(trace, source="done", to="now", rank="weight"))
+    link = link_of(inspect_trace(trace, source="done", to="now", rank="weight"))
     row, column = len(trace.tokens) - 1, 3
     link_weights = stacked_weights(trace)[:, :, row, column].ravel()
 
@@ -382,7 +386,8 @@ def test_heads_are_ranked_by_one_weight() -> None:
 
 def test_heads_are_ranked_by_what_they_put_on_one_token() -> None:
     trace = small_trace()
-    token_query = build_token_query(inspect_trace(trace, query="done"), "done")
+    inspection = inspect_trace(trace, query="done")
+    token_query = build_token_query(inspection.maps, inspection.options, "done")
     peaks = stacked_weights(trace)[:, :, -1].max(-1).ravel()
 
     assert [each.peak for each in token_query.by_peak] == sorted(peaks.tolist(), reverse=True)
@@ -396,7 +401,7 @@ def test_an_even_weight_is_shared_by_the_keys_that_the_query_sees(
     variant: str, visible_keys: int
 ) -> None:
     """The fourth of twelve tokens sees itself and those before it, or all."""
-    link = build_link(inspect_trace(small_trace(variant=variant), source="now", to="stop"))
+    link = link_of(inspect_trace(small_trace(variant=variant), source="now", to="stop"))
 
     assert link.even_weight == pytest.approx(1 / visible_keys)
 
@@ -405,7 +410,7 @@ def test_what_a_mask_hides_in_every_head_is_refused_with_the_other_way_round() -
     inspection = inspect_trace(small_trace(variant="causal"), source="now", to="done")
 
     with pytest.raises(AttnvizError, match="cannot attend to 'done'") as error:
-        build_link(inspection)
+        build_link(inspection.maps, inspection.options)
 
     assert error.value.hint == "try the other direction: --from 'done' --to 'now'"
 

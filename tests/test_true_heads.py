@@ -129,11 +129,12 @@ def test_what_a_token_attends_to_and_what_a_link_gets_is_true(
     query, key = data.draw(some.tuples(*[some.integers(0, count - 1)] * 2))
     inspection = inspect_trace(result, **choices)
 
-    facts = build_token_query(inspection, query)
+    facts = build_token_query(inspection.maps, inspection.options, query)
     check_finding(READING_FINDINGS, facts, map_evidence(inspection, query))
     is_seen = any(row.sees(key) for row in facts.map_rows)
     if is_seen and not choices.get("merge"):
-        link = build_link(inspect_trace(result, source=query, to=key, **choices))
+        inspection = inspect_trace(result, source=query, to=key, **choices)
+        link = build_link(inspection.maps, inspection.options)
         check_finding(LINK_FINDINGS, link, map_evidence(inspection, query))
 
 

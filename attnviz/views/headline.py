@@ -74,13 +74,12 @@ def _telling_title(trace: Trace, query: int | None) -> str:
         return ""
     # for trained transformers alone: other runs start without what inspects heads
     from attnviz.analysis.inspection.inspect_options import InspectOptions
-    from attnviz.analysis.inspection.inspection import Inspection
+    from attnviz.analysis.inspection.maps import build_maps
     from attnviz.analysis.inspection.token_query import build_token_query
     from attnviz.views.inspection.link_sentences import reading_title
 
-    return reading_title(
-        build_token_query(Inspection(trace=trace, options=InspectOptions()), query)
-    )
+    options = InspectOptions()
+    return reading_title(build_token_query(build_maps(trace, options), options, query))
 
 
 def _product_equations(trace: Trace, show: Sequence[str]) -> Iterator[str]:

@@ -197,7 +197,7 @@ def _inspection_view(trace: Trace, choices: TraceChoices) -> View:
     names = ("layer", "head", "query", "as_", "predict")
     options = InspectOptions(**{name: getattr(choices, name) for name in names})
     inspection = Inspection(trace=trace, options=options)
-    changed = command_options(inspection)
+    changed = command_options(inspection.trace, inspection.options)
     is_whole = changed.keys().isdisjoint(("layer", "head"))
     command = source_command("run", build_source(trace), **changed) if is_whole else None
     return view_of_inspection(inspection, command=command)

@@ -92,9 +92,9 @@ class Inspection(RanksHeads, Showable):
         if self.options.by == "effect":
             return Rows(self.effects.heads)
         if self.options.source is not None:
-            return Rows(build_link(self).ranked_links)
+            return Rows(build_link(self.maps, self.options).ranked_links)
         if self.options.query is not None:
-            return Rows(build_token_query(self, self.options.query).peaks)
+            return Rows(build_token_query(self.maps, self.options, self.options.query).peaks)
         return Rows(self.patterns.ranked)
 
     def refuse_impossible(self) -> None:
@@ -107,9 +107,9 @@ class Inspection(RanksHeads, Showable):
         if options.by == "effect":
             check_effects(self.trace, head_maps, options, self.metric)
         elif options.source is not None:
-            build_link(self)
+            build_link(self.maps, self.options)
         elif options.query is not None:
-            build_token_query(self, options.query)
+            build_token_query(self.maps, self.options, options.query)
 
     @property
     def head_rows(self) -> tuple[Head, ...] | Rows[Effect]:

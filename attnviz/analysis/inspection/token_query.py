@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -30,6 +30,7 @@ from attnviz.heads.head import Head
 from attnviz.heads.side import Side
 from attnviz.tokens.grouping import words_of_text
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.trace import Trace
 from attnviz.traces.trained.answers import answer_token_ids
 from attnviz.traces.trained.forward_pass import PreparedInput
 from attnviz.traces.trained.loading import LoadedTransformer
@@ -37,9 +38,6 @@ from attnviz.traces.trained.tracing import checking_input
 from attnviz.wording.commands import changed_options, option_name
 from attnviz.wording.numbers import SUM_ROUNDING, share_text
 from attnviz.wording.words import and_list
-
-if TYPE_CHECKING:
-    from attnviz.analysis.inspection.inspection import Inspection
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,7 +270,7 @@ def _measure_others(
 
 
 def build_token_query(
-    inspection: Inspection, token_name: int | str, option_key: str = "query"
+    maps: Sequence[Head], options: InspectOptions, token_name: int | str, option_key: str = "query"
 ) -> TokenQuery:
     """Return the rows of one token in all maps; `token_name` is its position from 0, or
     its text or its number from 1 as text.
@@ -280,21 +278,19 @@ def build_token_query(
     Refuses a token that is unknown, ambiguous or hidden; `option_key` ("query", "source") names
     the option in errors.
     """
-    options, maps = inspection.options, inspection.maps
     row = find_in_side(maps[0].rows, options, token_name, option_key)
     return TokenQuery(options, row, tuple(MapRow(head_map, row) for head_map in maps))
 
 
-def build_link(inspection: Inspection) -> TokenLink:
+def build_link(maps: Sequence[Head], options: InspectOptions) -> TokenLink:
     """Return the link from the token of `--from` to the token of `--to`; refuse it if every map
     masks it."""
-    options = inspection.options
     assert options.source is not None
     assert options.to is not None
-    token_query = build_token_query(inspection, options.source, "source")
-    column = find_in_side(inspection.maps[0].columns, options, options.to, "to")
+    token_query = build_token_query(maps, options, options.source, "source")
+    column = find_in_side(maps[0].columns, options, options.to, "to")
     if not any(row.sees(column) for row in token_query.map_rows):
-        rows, columns = inspection.maps[0].rows, inspection.maps[0].columns
+        rows, columns = maps[0].rows, maps[0].columns
         query, key = rows.labels[token_query.row], columns.labels[column]
         raise AttnvizError(
             f"'{query}' cannot attend to '{key}': a mask hides it in every head",
@@ -450,13 +446,12 @@ def _find_group(full: Side, token_name: int | str, options: InspectOptions, opti
     return _tokens_of_side(full).index(token_name, option_key)
 
 
-def command_options(inspection: Inspection) -> dict[str, Any]:
+def command_options(trace: Trace, options: InspectOptions) -> dict[str, Any]:
     """Return the options that were changed, with tokens as a command takes them: positions, which
     it counts from 1, as text."""
-    options, changed = inspection.options, changed_options(inspection.options)
+    changed = changed_options(options)
     for name in ("query", "source", "to"):
         if isinstance(changed.get(name), int):
-            trace = inspection.trace
             full = full_side(trace.keys if name == "to" else trace.tokens, options)
             index = _find_group(full, changed[name], options, name)
             changed[name] = _tokens_of_side(full).as_typed(index)

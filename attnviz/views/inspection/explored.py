@@ -128,10 +128,10 @@ def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> Initial
     """
     looking = inspection.options
     if looking.source is not None:
-        link = build_link(inspection)
+        link = build_link(inspection.maps, inspection.options)
         return InitialSelection(link.top_links[0].map.name, link.token_query.row, link.column)
     if looking.query is not None:
-        token_query = build_token_query(inspection, looking.query)
+        token_query = build_token_query(inspection.maps, inspection.options, looking.query)
         best = token_query.peaks[0]  # which the title names, if it stands out
         is_named = token_query.ranks_by_lift and best.lift > SUM_ROUNDING
         name = best.name if is_named else token_query.mean.map.name

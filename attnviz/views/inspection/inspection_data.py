@@ -82,7 +82,7 @@ def inspection_document(inspection: Inspection) -> Contents:
 
     The maps are included only if an option changes them, such as --merge or --words.
     """
-    options = command_options(inspection)
+    options = command_options(inspection.trace, inspection.options)
     inspected: Contents = {"looking": options, **head_kinds_document(inspection)}
     if any(name in options for name in MAP_CHANGING_OPTIONS):
         inspected["maps"] = [_map_document(attention_map) for attention_map in inspection.maps]

@@ -138,7 +138,7 @@ def _inspect_command(inspection: Inspection) -> Command | None:
     if inspection.metric is not None:
         return None
     command = source_command("inspect", build_source(inspection.trace))
-    return command and command.with_options(**command_options(inspection))
+    return command and command.with_options(**command_options(inspection.trace, inspection.options))
 
 
 def _without_repeated_titles(group: Group, headline: str) -> Group:
@@ -217,7 +217,9 @@ def _with_arcs(
     looking, command = inspection.options, command or _inspect_command(inspection)
     if looking.as_ != "arcs":
         return content
-    row = None if looking.query is None else build_token_query(inspection, looking.query).row
+    row = None
+    if looking.query is not None:
+        row = build_token_query(inspection.maps, looking, looking.query).row
     layers: dict[str, list[Grid]] = {}
     commands_by_title: dict[str, str] = {}
     for attention_map, grid in zip(inspection.maps, heatmaps(inspection), strict=True):
@@ -335,7 +337,7 @@ def _with_output_tables(content: ShownInspection, inspection: Inspection) -> Sho
 
 def _show_link(inspection: Inspection) -> ShownInspection:
     """Return the bars and coloured sentence of a link; the screen leaves out a long sentence."""
-    link = build_link(inspection)
+    link = build_link(inspection.maps, inspection.options)
     title = link_sentence(link)
     statements = (*link_ranking_sentences(link), *weak_link_sentences(link))
     closing = (*map(as_sentence, statements), *_left_out_closing(inspection, link.token_query))
@@ -351,7 +353,7 @@ def _show_link(inspection: Inspection) -> ShownInspection:
 
 def _show_query(inspection: Inspection, query: int | str) -> ShownInspection:
     """Return what one token attends to: the coloured sentence, and bars for several maps."""
-    token_query = build_token_query(inspection, query)
+    token_query = build_token_query(inspection.maps, inspection.options, query)
     parts = reading_parts(token_query)
     data = reading_data(inspection, token_query)
     closing = (
