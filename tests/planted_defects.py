@@ -42,15 +42,15 @@ class Defect:
 DEFECTS = (
     Defect(
         "a mask that shows the next token",
-        "attention/variants.py",
-        "return key <= query\n",
-        "return key <= query + 1\n",
+        "attention/mask_rule.py",
+        "after=0 if variant.causal else reach",
+        "after=1 if variant.causal else reach",
     ),
     Defect(
         "a window that is one token too wide",
-        "attention/variants.py",
-        "(query - key).abs() < window",
-        "(query - key).abs() <= window",
+        "attention/mask_rule.py",
+        "else variant.window - 1",
+        "else variant.window",
     ),
     Defect(
         "sums that are not rescaled from tile to tile",

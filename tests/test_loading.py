@@ -20,7 +20,7 @@ from attnviz.errors import Note
 from attnviz.traces import toml_reader
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained import loading, model_location, refusals
-from attnviz.traces.trained.capture import Listener
+from attnviz.traces.trained.capture import AttentionCall, Listener
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.model_location import find_weights_dtype
 from attnviz.traces.trained.refusals import quiet_transformers
@@ -370,10 +370,10 @@ def test_out_of_memory_a_device_says_how_many_tokens_fit(
 ) -> None:
     attend: Any = Listener.attend
 
-    def attend_to_few_tokens(self: Listener, module: Any, query: Any, *arguments: Any) -> Any:
-        if query.shape[2] > 6:
+    def attend_to_few_tokens(self: Listener, call: AttentionCall) -> Any:
+        if call.query.shape[2] > 6:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return attend(self, module, query, *arguments)
+        return attend(self, call)
 
     monkeypatch.setattr(Listener, "attend", attend_to_few_tokens)
     with pytest.raises(

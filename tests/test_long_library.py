@@ -142,7 +142,7 @@ def test_commands_read_a_saved_long_text(attnviz: Attnviz, tmp_path: Path) -> No
 
     assert first.status == 0, first.err
     assert result.out.splitlines()[0] in (tmp_path / "a.txt").read_text(encoding="utf-8")
-    assert checks.out.count("✓") == 6
+    assert checks.out.count("✓") == 7
     assert re.search(r"weight\(9 dog, 8 lazy\) += exp\(", row.out)
     assert sides.out.startswith("From unscaled to scaled, "), sides.err
 

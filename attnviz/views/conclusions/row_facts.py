@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Int
 
-from attnviz.cells import FULL_SLICE, Cells, CellValues, Patch
+from attnviz.cells import Cells, CellValues, Patch
 from attnviz.views.attention_facts import TWO_DIGIT_TOLERANCE
 
 MIN_CLEAR_LEAD = 0.005  # over all other weights, for a weight that is named alone
@@ -37,9 +37,11 @@ class RowFacts:
 
     @cached_property
     def _patch(self) -> Patch:
-        """All weights; hidden ones and NaN are 0."""
-        patch = self.cells.window(FULL_SLICE, FULL_SLICE)
-        return Patch(np.where(patch.hidden, 0.0, np.nan_to_num(patch.values)), patch.hidden)
+        """All weights, read in bands; hidden ones and NaN are 0."""
+        bands = [*self.cells.bands()]
+        values, hidden = (np.concatenate([getattr(band, name) for band in bands])
+                          for name in ("values", "hidden"))  # fmt: skip
+        return Patch(np.where(hidden, 0.0, np.nan_to_num(values)), hidden)
 
     @cached_property
     def _visible_counts(self) -> Int[np.ndarray, "row"]:
