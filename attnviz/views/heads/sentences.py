@@ -1,4 +1,4 @@
-"""Words on attention: names of tokens and heads, who attends to whom, and how much."""
+"""Words on attention: names of tokens and heads; who attends most, gives and receives."""
 
 from __future__ import annotations
 
