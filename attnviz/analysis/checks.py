@@ -17,7 +17,7 @@ from attnviz.attention.long_attention import AttentionSummary, SummaryChoice
 from attnviz.cells import FULL_SLICE
 from attnviz.heads.head import pool_patch
 from attnviz.traces.long_rows import layer_of_queries, spread_queries
-from attnviz.traces.long_weights import LongWeights, StreamedWeights
+from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.origin import FromWeights, TrainedCard
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import tensor_to_numpy
@@ -105,8 +105,8 @@ def _check_given_weights(trace: Trace, origin: FromWeights) -> Iterator[Check]:
 def _verify_layer(trace: Trace, layer: Layer) -> Iterator[Check]:
     """Yield all checks of one attention layer; the first three name its deliberate mistake, if it
     has one."""
-    if isinstance(layer.weights_on_demand, StreamedWeights):
-        yield from _verify_streamed(trace, layer, layer.weights_on_demand)
+    if layer.streamed_weights is not None:
+        yield from _verify_streamed(trace, layer, layer.streamed_weights)
         return
     attended, difference = layer.attended, _torch_difference(layer)
     phrase = CHECKED_WEIGHTS_PHRASES[attended.mixed_by]
@@ -137,7 +137,7 @@ def _verify_streamed(trace: Trace, layer: Layer, weights: StreamedWeights) -> It
     value_tolerance = tolerance * max(1.0, float(layer.values.abs().max()))
     stages = sample.attended
     contexts = arithmetic.mix_values(stages.weights, sample.values_of_heads)
-    statistics = weights.summary if isinstance(weights, LongWeights) else None
+    statistics = None if layer.long_weights is None else layer.long_weights.summary
     summary = statistics or weights.long_attention.summarize(CONTEXTS_ALONE)
     claim = f"tiles of the text give the same context vectors{rows}"
     yield _check_difference(claim, contexts - summary.contexts[:, queries], value_tolerance)

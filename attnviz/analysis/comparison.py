@@ -201,8 +201,7 @@ class Alternative:
     @property
     def long_weights(self) -> LongWeights | None:
         """The weights of a long text, computed where they are shown; None if they are in memory."""
-        weights = None if self.layer is None else self.layer.weights_on_demand
-        return weights if isinstance(weights, LongWeights) else None
+        return None if self.layer is None else self.layer.long_weights
 
     @property
     def heads(self) -> int:

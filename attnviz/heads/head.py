@@ -126,9 +126,8 @@ class Head:
 
     @property
     def streamed(self) -> StreamedWeights:
-        weights = self.layer.weights
-        assert isinstance(weights, StreamedWeights)
-        return weights
+        assert self.layer.streamed_weights is not None
+        return self.layer.streamed_weights
 
     @cached_property
     def summary(self) -> tuple[AttentionSummary, int]:

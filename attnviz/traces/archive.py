@@ -180,7 +180,7 @@ def _is_saved(trace: Trace, layer: Layer, part: Part) -> bool:
     outside attnviz, all but weights and mask; of a trained transformer, its matrices; and scores
     and weights where `omits_weights` is true.
     """
-    if isinstance(layer.weights_on_demand, LongWeights) and part.data in UNSTREAMED_PARTS:
+    if layer.long_weights is not None and part.data in UNSTREAMED_PARTS:
         return part.data == "visible" and layer.mask_rule.matrix is not None
     if trace.external_origin:
         return part.data in EXTERNAL_PARTS
@@ -268,7 +268,7 @@ def _layer_facts(layer: Layer) -> Contents:
             on_demand.captured.soft_cap if isinstance(on_demand, WeightsOnDemand) else None
         ),
         "cross": None if layer.cross is None else _layer_facts(layer.cross),
-        **({"streamed": _streamed_facts(on_demand)} if isinstance(on_demand, LongWeights) else {}),
+        **({} if layer.long_weights is None else {"streamed": _streamed_facts(layer.long_weights)}),
     }
 
 

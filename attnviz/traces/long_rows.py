@@ -12,7 +12,6 @@ from torch import Tensor
 from attnviz.attention import arithmetic
 from attnviz.attention.long_attention import LongAttention
 from attnviz.attention.mask_rule import MaskRule
-from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.trace import BeforeRotary, Layer
 
 CELLS_OF_SAMPLE, MOST_QUERIES = 2**22, 64  # cells: weights of all heads
@@ -30,8 +29,8 @@ def layer_of_queries(layer: Layer, queries: Sequence[int]) -> Layer:
     """Return the layer of a long text with these queries alone, computed by the plain arithmetic;
     without the block around it.
     """
-    weights, rows = layer.weights_on_demand, [*queries]
-    assert isinstance(weights, StreamedWeights)
+    weights, rows = layer.streamed_weights, [*queries]
+    assert weights is not None
     assert layer.queries is not None
     attention, keys = weights.long_attention, layer.keys_of_heads
     assert keys is not None

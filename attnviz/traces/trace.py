@@ -25,7 +25,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.indexing import index_heads, index_layers
-from attnviz.traces.long_weights import LongWeights, TextSummary
+from attnviz.traces.long_weights import LongWeights, StreamedWeights, TextSummary
 from attnviz.traces.models.answers import Prediction
 from attnviz.traces.models.model import Model
 from attnviz.traces.origin import (
@@ -121,14 +121,26 @@ class Layer:
         )
 
     @property
+    def long_weights(self) -> LongWeights | None:
+        """The weights of a long text, computed where they are shown; None if they are in memory."""
+        weights = self.weights_on_demand
+        return weights if isinstance(weights, LongWeights) else None
+
+    @property
+    def streamed_weights(self) -> StreamedWeights | None:
+        """The same, or those of a long text that a trained model read."""
+        weights = self.weights_on_demand
+        return weights if isinstance(weights, StreamedWeights) else None
+
+    @property
     def summary(self) -> TextSummary:
         """What is measured of a long text; refused if its weights are in memory."""
-        if not isinstance(self.weights_on_demand, LongWeights):
+        if self.long_weights is None:
             raise AttnvizError(
                 "the weights of this text are in memory, and have no summary",
                 "take them from .weights; a summary is of trace(text, stream=True)",
             )
-        return TextSummary(self.weights_on_demand)
+        return TextSummary(self.long_weights)
 
     @property
     def heads(self) -> int:

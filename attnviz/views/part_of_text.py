@@ -13,7 +13,6 @@ from functools import partial
 from attnviz.errors import AttnvizError
 from attnviz.heads.head import Head
 from attnviz.tokens.text_part import parse_part
-from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.views.attention_facts import do_rows_sum_to_one
@@ -113,8 +112,8 @@ def heads_of_part(trace: Trace, choices: TraceChoices) -> list[Head]:
     cells = sum(len(each.rows.span) * len(each.columns.span) for each in heads)
     if cells * CELL_BYTES <= weights_budget(trace):
         return heads
-    weights = trace.layers[0].weights
-    resolution = weights.resolution if isinstance(weights, LongWeights) else Settings.resolution
+    weights = trace.layers[0].long_weights
+    resolution = Settings.resolution if weights is None else weights.resolution
     return [_in_blocks(each, resolution) for each in heads]
 
 

@@ -21,7 +21,6 @@ from attnviz.errors import AttnvizError
 from attnviz.heads.head import EQUAL_TOLERANCE, Head
 from attnviz.heads.side import Side, token_side
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.drawing_ways import refuse_beside_received
@@ -329,7 +328,7 @@ def _received_in(heads: Sequence[Head], *, is_only: bool = False) -> ReceivedAtt
 
 def _column_sums(head: Head) -> Float[np.ndarray, "key"]:
     """Return how much each key receives; refuses negative weights, which are no shares."""
-    if isinstance(head.layer.weights, LongWeights):
+    if head.layer.long_weights is not None:
         return head.numbers("received")
     sums = np.zeros(len(head.columns.tokens))
     for band in head.table.bands():

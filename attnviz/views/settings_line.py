@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from attnviz.attention.variants import NormPlacement
-from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.origin import (
     FromMatrices,
     FromSeed,
@@ -194,9 +193,8 @@ def _uses_positions(trace: Trace) -> bool:
 
 def _has_distance_bias(layer: Layer) -> bool:
     """Return whether scores fall with distance (ALiBi): by a matrix, or by slopes."""
-    weights = layer.weights
-    if isinstance(weights, LongWeights):
-        return weights.attention.slopes is not None
+    if layer.long_weights is not None:
+        return layer.long_weights.attention.slopes is not None
     return layer.attended.bias is not None
 
 

@@ -15,7 +15,6 @@ from attnviz.cells import Cells, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.inputs import build_source, source_command
-from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME, SHOW_RECEIVED, Part
 from attnviz.traces.trace import Layer, Trace, weights_only_reason
 from attnviz.traces.weights import Stage, tensor_to_numpy
@@ -639,7 +638,7 @@ def weights_grids(
     note on sums; maps of blocks where weights are computed only where they are shown.
     """
     chosen = range(layer.heads) if heads is None else heads
-    if is_pooled(trace) and isinstance(layer.weights_on_demand, LongWeights):
+    if is_pooled(trace) and layer.long_weights is not None:
         from attnviz.views.heads.grid import head_grid, measured_head
 
         maps = [head_grid(measured_head(trace, layer, head), log=False) for head in chosen]

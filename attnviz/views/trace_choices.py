@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnviz.traces.inputs import build_source, source_command
-from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.parts import parts_to_show
 from attnviz.traces.trace import Trace
 from attnviz.views.headline import attention_headline
@@ -72,11 +71,10 @@ def shared_fields(
 
 def is_streamed(trace: Trace) -> bool:
     """Return whether all weights of a Trace are computed only where they are shown."""
-    return all(isinstance(each.weights_on_demand, LongWeights) for each in trace.attention_layers)
+    return all(each.long_weights is not None for each in trace.attention_layers)
 
 
 def is_pooled(trace: Trace) -> bool:
     """Return whether a text has so many tokens that maps show blocks of them."""
-    sizes = ((each.weights_on_demand, each.size) for each in trace.attention_layers)
-    return any(isinstance(weights, LongWeights) and max(size) > weights.resolution
-               for weights, size in sizes)  # fmt: skip
+    sizes = ((each.long_weights, each.size) for each in trace.attention_layers)
+    return any(weights is not None and max(size) > weights.resolution for weights, size in sizes)

@@ -18,7 +18,6 @@ from attnviz.attention.variants import AblationValue, Variant
 from attnviz.errors import AttnvizError, model_error, warn_with_note
 from attnviz.machine.context_values import context_value
 from attnviz.traces.inputs import refuse_changes_to_trace
-from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.memory_estimate import TrainedSizes, trained_streaming_note
 from attnviz.traces.origin import FromModel, FromTransformer, TrainedCard
 from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
@@ -106,7 +105,7 @@ def trace_transformer(
         attention = compute_model_attention(
             model, model_input, settings, layers, answer_positions, choice
         )
-        if note and isinstance(attention.layers[0].weights, StreamedWeights):
+        if note and attention.layers[0].streamed_weights is not None:
             warn_with_note(note)
         if settings.without:
             full_result = run_with_all_heads(model, model_input, answer_positions)

@@ -11,7 +11,6 @@ from attnviz.cells import unmasked_cells
 from attnviz.heads.changes import mean_head
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side, token_side
-from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.attention_facts import do_rows_sum_to_one
@@ -152,7 +151,7 @@ def head_grid(
 def profiles(head: Head, height: int) -> tuple[Profile, ...]:
     """Return the means of what was measured of the queries of each row, of so many, of a long
     text's map."""
-    if not isinstance(head.layer.weights, LongWeights) and not head.is_measured:
+    if head.layer.long_weights is None and not head.is_measured:
         return ()
     rows, side = slice(head.rows.span.start, head.rows.span.stop), replace(head.rows, size=height)
     return tuple(

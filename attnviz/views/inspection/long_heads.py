@@ -19,7 +19,6 @@ from attnviz.errors import AttnvizError
 from attnviz.heads.head import Head
 from attnviz.heads.side import label_at
 from attnviz.traces.archive import Contents
-from attnviz.traces.long_weights import StreamedWeights
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.conclusions.findings import (
     ComparedAmount,
@@ -64,7 +63,7 @@ def is_long(inspection: Inspection) -> bool:
     Refuses what would need all weights at once.
     """
     options = inspection.options
-    if not isinstance(inspection.trace.layers[0].weights, StreamedWeights):
+    if inspection.trace.layers[0].streamed_weights is None:
         return False
     needs_all = {
         "merge": options.merge == "rollout",

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from attnviz.cells import unmasked_cells
 from attnviz.traces.from_text import trace
 from attnviz.traces.inputs import build_source, refuse_changes_to_trace, source_command
-from attnviz.traces.long_weights import LongWeights, computing_contexts_alone
+from attnviz.traces.long_weights import computing_contexts_alone
 from attnviz.traces.memory_estimate import refuse_oversized_steps
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.result import Showable
@@ -250,7 +250,7 @@ def step_sections(
     without a score to draw.
     """
     attentions = traced.layers[0].attention_layers
-    if isinstance(attentions[0].weights_on_demand, LongWeights):
+    if attentions[0].long_weights is not None:
         if options is None or options.query is None:
             raise long_steps_error()
         return long_sections(build_scene(traced, options))
@@ -286,7 +286,7 @@ def view(walk: Walk) -> View:
         position = options.get(name)
         options[name] = None if position is None else tokens.as_typed(position)
     title, query = _walk_title(walk), _followed_position(walk)
-    is_long = isinstance(walk.trace.layers[0].weights_on_demand, LongWeights)
+    is_long = walk.trace.layers[0].long_weights is not None
     explorer = partial(
         explore_trace,
         walk.trace,
