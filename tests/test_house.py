@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
@@ -23,7 +25,12 @@ Rule = Callable[[Path], None]
 PACKAGE = ROOT / "attnviz"
 FILES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "numpy", "matplotlib", "tiktoken", "transformers", "pptx"}
+NO_CODE = (
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    tokenize.ENDMARKER,
+)
 LONGEST_TREE_LINE = 110  # columns
+MOST_CODE_LINES, MOST_PAGE_LINES = 64_900, 8_800  # without comments; pages: JS, CSS and HTML
 MOST_BYTES_BY_HAND = 15_200  # of docs/architecture.md, without the tree
 
 # The path of a sentence, from the ground up; a folder imports what stands below it, and itself.
@@ -441,3 +448,29 @@ def test_files_of_a_page_say_what_they_are_and_have_short_lines_and_functions(pa
         assert long == []
     elif path.suffix == ".css":
         assert text.startswith("/* ")
+
+
+def code_lines(path: Path) -> set[int]:
+    """The lines of a module without comments, docstrings and blank lines."""
+    source = path.read_text(encoding="utf-8")
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(tree(path)):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            continue
+        if ast.get_docstring(node, clean=False) is not None:
+            opening = node.body[0]
+            lines -= set(range(opening.lineno, (opening.end_lineno or 0) + 1))
+    return lines
+
+
+def test_the_package_stays_within_its_budget_of_lines() -> None:
+    """What needs more takes it from something else."""
+    pages = [path for path in PACKAGE.rglob("*") if path.suffix in (".js", ".css", ".html")]
+    page_lines = [line.strip() for path in pages for line in path.read_text("utf-8").splitlines()]
+    page_code = [line for line in page_lines if line and not line.startswith(("//", "/*", "*"))]
+
+    assert sum(len(code_lines(path)) for path in FILES) <= MOST_CODE_LINES
+    assert len(page_code) <= MOST_PAGE_LINES
