@@ -296,7 +296,8 @@ def values_in(result: object) -> dict[int, Any]:
             for name in dict.fromkeys(attributes):
                 # An Inspection that is not by effect has no effects, and weights in memory have no
                 # summary.
-                if not name.startswith("_") and name not in ("effects", "summary"):
+                refusing = ("effects", "summary", "map_summary", "streamed")
+                if not name.startswith("_") and name not in refusing:
                     visit(getattr(value, name), depth + 1)
 
     visit(result, 0)

@@ -312,8 +312,10 @@ class Comparison(Showable):
     @cached_property
     def row_changes(self) -> tuple[RowChanges | None, ...]:
         """How the rows that are shown differ from those of the reference, for a long text in one
-        pass over its weights; None for the reference.
+        pass over its weights; None for the reference. Empty for weights in memory.
         """
+        if not self.is_long:
+            return ()
         weights = [each.long_weights for each in self.alternatives if each.long_weights is not None]
         base = weights.pop(self.reference)
         rows = None if self.query is None else self.rows

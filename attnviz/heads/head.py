@@ -22,7 +22,7 @@ from attnviz.cells import FULL_SLICE, Cells, CellValues, Patch, StoredCells
 from attnviz.heads.side import Side
 from attnviz.traces.indexing import cut_weights
 from attnviz.traces.long_weights import StreamedWeights
-from attnviz.traces.trace import Layer
+from attnviz.traces.trace import Layer, no_summary_error
 from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.wording.keywords import with_checked_arguments
 
@@ -126,7 +126,9 @@ class Head:
 
     @property
     def streamed(self) -> StreamedWeights:
-        assert self.layer.streamed_weights is not None
+        """The weights of a long text; refused if they are in memory."""
+        if self.layer.streamed_weights is None:
+            raise no_summary_error()
         return self.layer.streamed_weights
 
     @cached_property

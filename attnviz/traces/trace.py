@@ -73,6 +73,13 @@ class BeforeRotary:
     keys: Float[Tensor, "*batch group key width"]
 
 
+def no_summary_error() -> AttnvizError:
+    return AttnvizError(
+        "the weights of this text are in memory, and have no summary",
+        "take them from .weights; a summary is of trace(text, stream=True)",
+    )
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Layer:
     """One layer of attention, in the order of computation, with the block around it if any."""
@@ -136,10 +143,7 @@ class Layer:
     def summary(self) -> TextSummary:
         """What is measured of a long text; refused if its weights are in memory."""
         if self.long_weights is None:
-            raise AttnvizError(
-                "the weights of this text are in memory, and have no summary",
-                "take them from .weights; a summary is of trace(text, stream=True)",
-            )
+            raise no_summary_error()
         return TextSummary(self.long_weights)
 
     @property
