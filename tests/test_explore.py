@@ -1092,7 +1092,7 @@ def test_a_text_of_very_many_weights_is_refused_and_a_page_named(
 ) -> None:
     monkeypatch.setattr(subject, "MAX_EXPLORED_CELLS", 15)
     with pytest.raises(AttnvizError, match="4 tokens, too many to explore") as refusal:
-        open_subject(trace("I am learning this"))
+        open_subject(trace("I am learning this", stream=True))
     assert "view.html" in refusal.value.hint
 
 

@@ -157,7 +157,7 @@ def _measure_hidden_share(
 
 
 def merge_into_groups(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
-    """Return the heads with one row and column per word, if the options say so.
+    """Return the heads with one row and column per word or sentence, if the options say so.
 
     Tokens that were hidden before stay hidden.
     """

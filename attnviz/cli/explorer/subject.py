@@ -42,7 +42,7 @@ from attnviz.wording.words import bidi_isolated
 MAX_KEPT_GRIDS = 48  # of heads that were looked at last
 SMALL_MAP_SIDE = 16  # blocks on a side of a small map where there is little room, at most
 MAX_CELLS_IN_MEMORY = 2**22  # of a head; rows of more are computed when they come into sight
-MAX_EXPLORED_CELLS = 2**28  # of all heads, which are read once for the small maps
+MAX_EXPLORED_CELLS = 2**28  # of a long text, computed once for the small maps of all heads
 MAX_KEPT_ROWS = 16  # parts of a large head that were in sight last
 SCALED_ROWS = 64  # of a large head, whose weights choose its colour scale
 MAX_CELLS_AT_ONCE = 2**22  # of all heads; more of them are not read between two keys
@@ -505,9 +505,9 @@ def strongest_key(subject: Subject, place: Place) -> int:
 
 
 def refuse_long_text(trace: Trace) -> None:
-    """Refuse a text of so many weights that reading all heads once would take minutes."""
-    cells = sum(prod(each.shape) for each in trace.attention_layers)
-    if cells > MAX_EXPLORED_CELLS:
+    """Refuse a long text whose weights would take minutes to compute once for all heads."""
+    long_layers = [each for each in trace.attention_layers if each.long_weights is not None]
+    if sum(prod(each.shape) for each in long_layers) > MAX_EXPLORED_CELLS:
         raise AttnvizError(
             f"the text has {len(trace.tokens):,} tokens, too many to explore in a terminal",
             "try a shorter text, or: attnviz run TEXT -o view.html",
