@@ -20,7 +20,9 @@ Claim = Callable[[Trace, int | None, "re.Match[str]"], bool]
 NamedHead = tuple[str, Layer, Tensor]  # "L0H1", where it is, and its weights
 CLAIMS: dict[str, list[tuple[re.Pattern[str], Claim]]] = {}  # by the name of the finding
 OTHER_PARTS = "other parts than weights"
-WHO = r'"?((?<=")[^"]+(?=")|(?<!")\[\w+\])"?(?: \((\d+)\))?'  # special tokens have no quotes
+WHO = (  # special tokens have no quotes
+    r'(?:"|(?=\[\w+\]))((?<=")[^"]+(?=")|(?<!")\[\w+\])"?(?: \((\d+)\))?'
+)
 HEAD = r"(?:In ([\w ]+), )?"
 KEY = rf"(?:itself|{WHO})"
 SHARE = r"((?:over |under )?[\d.]+)\xa0%"
