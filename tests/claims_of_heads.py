@@ -312,7 +312,8 @@ def no_weight_is_larger(evidence: Evidence, match: re.Match[str]) -> bool:
     query = evidence.position(match[9], match[10])
     key = evidence.position(match[11] or match[12], match[13], query)
     part, counts = evidence.part(evidence.weights)[0], evidence.visible[0, evidence.queries].sum(1)
-    rows = counts > 1 if (counts > 1).any() else counts > 0
+    sees = evidence.part(evidence.visible.astype(float))[0].any(1)
+    rows = sees & (counts > 1) if (sees & (counts > 1)).any() else sees
     weight, largest = float(evidence.weights[0, query, key]), float(part[rows].max())
     return (
         bool(np.isclose(weight, largest))

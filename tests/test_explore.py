@@ -1096,6 +1096,7 @@ def test_a_text_of_very_many_weights_is_refused_and_a_page_named(
     assert "view.html" in refusal.value.hint
 
 
+@pytest.mark.slow_table("formats", keep=2)
 @pytest.mark.parametrize("keys", [(), (DOWN, RIGHT, "o"), ("s", DOWN), ("m",), ("a",)])
 def test_a_long_text_looks_as_a_short_one_and_only_rows_in_sight_are_kept(
     keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

@@ -271,6 +271,7 @@ def test_what_needs_all_weights_at_once_is_refused(
     assert " ".join(result.err.split()) == f"error: {problem} hint: {hint}"
 
 
+@pytest.mark.slow_table("models", keep=1)
 @pytest.mark.parametrize("kind", ["llama", "gpt-oss", "modernbert"])
 def test_rows_and_maps_of_a_long_text_are_checked_and_a_wrong_map_is_noticed(
     kind: str, small_transformer: Saved, long_way: None
@@ -292,6 +293,7 @@ def test_rows_and_maps_of_a_long_text_are_checked_and_a_wrong_map_is_noticed(
     ]
 
 
+@pytest.mark.slow("models")
 def test_inspect_checks_the_numbers_of_a_long_text(attnviz: Attnviz) -> None:
     result = attnviz("inspect", SENTENCE, "--stream", "--layer", "5", "--verify")
     assert result.status == 0, result.err

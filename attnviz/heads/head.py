@@ -279,7 +279,7 @@ class Head:
             values.sum(axis=1, dtype=np.float64),
             band.values.sum(axis=1, dtype=np.float64),
             largest,
-            values.argmax(axis=1),
+            np.where(hidden, -np.inf, values).argmax(axis=1),
             (is_largest & ~hidden).sum(axis=1),
             (~hidden).sum(axis=1),
             all_visible,

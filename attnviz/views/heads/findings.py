@@ -107,9 +107,10 @@ def _exceeds_even(head: Head) -> bool:
 
 
 def _rows_with_choice(head: Head) -> Bool[np.ndarray, "query"]:
-    """Return which rows see more than one key; if none does, those that see any."""
-    has_choice: Bool[np.ndarray, "query"] = head.facts.all_visible > 1
-    return has_choice if has_choice.any() else head.facts.all_visible > 0
+    """Return which of the rows that see a key shown see more than one key; if none does, all."""
+    sees: Bool[np.ndarray, "query"] = head.facts.visible > 0
+    has_choice = sees & (head.facts.all_visible > 1)
+    return has_choice if has_choice.any() else sees
 
 
 def _top_row(head: Head) -> int:
