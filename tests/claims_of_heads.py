@@ -15,6 +15,7 @@ import numpy as np
 
 from attnviz.views.conclusions.findings import Finding, choose_finding
 from tests.base_rates import base_of, others_of
+from tests.claims_by_name import ClaimsByName
 from tests.claims_of_titles import percent_matches
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
@@ -61,18 +62,7 @@ class Evidence:
 
 
 Claim = Callable[[Evidence, "re.Match[str]"], bool]
-CLAIMS: dict[str, list[tuple[re.Pattern[str], Claim]]] = {}  # by the name of the finding
-
-
-def claims(*findings: str, pattern: str) -> Callable[[Claim], Claim]:
-    """Register a check of what findings claim, by their names, where `pattern` matches."""
-
-    def register(claim: Claim) -> Claim:
-        for name in findings:
-            CLAIMS.setdefault(name, []).append((re.compile(f"^{pattern}$"), claim))
-        return claim
-
-    return register
+claims: ClaimsByName[Claim] = ClaimsByName()
 
 
 def check_finding(
@@ -83,8 +73,7 @@ def check_finding(
     finding = choose_finding(table, facts)
     text = finding.sentence(facts)
     assert text.lower() in (sentence or text).lower()
-    matches = [(claim, match) for pattern, claim in CLAIMS[finding.name]
-               if (match := pattern.match(text))]  # fmt: skip
+    matches = claims.matches(finding.name, text)
     assert matches, f"nobody knows what '{finding.name}' claims: {text}"
     for claim, match in matches:
         assert claim(evidence, match), f"{claim.__name__}: {text}"

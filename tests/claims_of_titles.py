@@ -15,10 +15,11 @@ from attnviz.traces.trace import Layer
 from attnviz.views.conclusions.findings import choose_finding
 from attnviz.views.conclusions.weight_titles import shown_weights
 from attnviz.views.view import printable_value
+from tests.claims_by_name import ClaimsByName
 
 Claim = Callable[[Trace, int | None, "re.Match[str]"], bool]
 NamedHead = tuple[str, Layer, Tensor]  # "L0H1", where it is, and its weights
-CLAIMS: dict[str, list[tuple[re.Pattern[str], Claim]]] = {}  # by the name of the finding
+claims: ClaimsByName[Claim] = ClaimsByName()
 OTHER_PARTS = "other parts than weights"
 WHO = (  # special tokens have no quotes
     r'(?:"|(?=\[\w+\]))((?<=")[^"]+(?=")|(?<!")\[\w+\])"?(?: \((\d+)\))?'
@@ -27,17 +28,6 @@ HEAD = r"(?:In ([\w ]+), )?"
 KEY = rf"(?:itself|{WHO})"
 SHARE = r"((?:over |under )?[\d.]+)\xa0%"
 GAP = 0.0045  # by which the only strongest link must exceed all others, but for rounding
-
-
-def claims(*findings: str, pattern: str) -> Callable[[Claim], Claim]:
-    """Register a check of what findings claim, by their names, where `pattern` matches."""
-
-    def register(claim: Claim) -> Claim:
-        for name in findings:
-            CLAIMS.setdefault(name, []).append((re.compile(f"^{pattern}$"), claim))
-        return claim
-
-    return register
 
 
 def false_title_claims(title: str, trace: Trace, query: int | None) -> list[str]:
@@ -49,7 +39,7 @@ def false_title_claims(title: str, trace: Trace, query: int | None) -> list[str]
     name = finding.name if is_finding else OTHER_PARTS
     if is_finding and "%" in title and not finding.amount:
         return [f"{name} has a share without a base rate: {title}"]
-    matches = [(claim, match) for pattern, claim in CLAIMS[name] if (match := pattern.match(title))]
+    matches = claims.matches(name, title)
     if not matches:
         return [f"nobody knows what this title claims: {title}"]
     return [

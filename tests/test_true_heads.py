@@ -57,8 +57,8 @@ def names_of(tables: Sequence[Table]) -> list[str]:
 def test_every_finding_on_a_head_has_a_claim_by_its_name() -> None:
     names = names_of(TABLES)
 
-    assert sorted(names) == sorted(claims_of_heads.CLAIMS)
-    assert {*names_of(TITLES), claims_of_titles.OTHER_PARTS} == {*claims_of_titles.CLAIMS}
+    assert sorted(names) == sorted(claims_of_heads.claims.by_name)
+    assert {*names_of(TITLES), claims_of_titles.OTHER_PARTS} == {*claims_of_titles.claims.by_name}
     for table in (*TITLES, *TABLES):
         assert len({*names_of([table])}) == len(table)
 

@@ -156,8 +156,8 @@ def _check_map(weights: StreamedWeights, tolerance: float) -> Check:
         cells = weights.cells("mixing", head)
         queries = cells.window(slice(start, start + summary.row_height), FULL_SLICE)
         row = pool_patch(queries, (summary.row_height, summary.column_width), summary.pool)
-        measured = tensor_to_numpy(summary.pooled[index, block])
-        differences.append(torch.from_numpy(row.values[0] - measured))
+        map_row = tensor_to_numpy(summary.pooled[index, block])
+        differences.append(torch.from_numpy(row.values[0] - map_row))
     claim = "a row of each head's map is what its queries give"
     return _check_difference(claim, torch.stack(differences), tolerance)
 

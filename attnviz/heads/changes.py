@@ -86,7 +86,7 @@ def largest_head(heads: Sequence[Head], name: str) -> Head:
 
 def _merge(heads: Sequence[Head], merge_function: MergeFunction, name: str) -> Head:
     cells = MergedCells(tuple(each.table for each in heads), merge_function)
-    return replace(heads[0], name=name, table=cells, merged=tuple(heads))
+    return replace(heads[0], name=name, table=cells, merged_heads=tuple(heads))
 
 
 def rolled_out_head(heads: Sequence[Head]) -> Head:
@@ -97,7 +97,7 @@ def rolled_out_head(heads: Sequence[Head]) -> Head:
         layers.setdefault(head.layer.layer, []).append(head.table)
     cells = RolloutCells(tuple(MergedCells(tuple(each), np.add) for each in layers.values()))
     name = f"rollout through {counted(len(layers), 'layer')}"
-    return replace(heads[0], name=name, table=cells, merged=tuple(heads))
+    return replace(heads[0], name=name, table=cells, merged_heads=tuple(heads))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

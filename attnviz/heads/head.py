@@ -59,7 +59,7 @@ class Head:
     number: int = 0
     title: str = ""  # in titles: empty for the only head
     are_shares: bool = True  # of a row, which sums to 1 if no token is left out
-    merged: tuple[Head, ...] = ()  # those that it is the mean of, or merged from otherwise
+    merged_heads: tuple[Head, ...] = ()  # those that it is the mean of, or merged from otherwise
     is_measured: bool = False  # whether it is a whole text, of which all facts were measured
 
     @cached_property
@@ -99,8 +99,8 @@ class Head:
 
     @property
     def is_off(self) -> bool:
-        if self.merged:
-            return all(head.is_off for head in self.merged)
+        if self.merged_heads:
+            return all(head.is_off for head in self.merged_heads)
         return self.number in self.layer.off
 
     @property
@@ -135,12 +135,12 @@ class Head:
     def summary(self) -> tuple[AttentionSummary, int]:
         """A summary with the statistics of this head, and the number that the head has in it."""
         summary, index = self.streamed.summary_of(self.number)
-        return (_mean_of_heads(summary), 0) if self.merged else (summary, index)
+        return (_mean_of_heads(summary), 0) if self.merged_heads else (summary, index)
 
     @property
     def map_summary(self) -> tuple[AttentionSummary, int]:
         """A summary with the map of this head, and the number that the head has in it."""
-        return self.summary if self.merged else self.streamed.map_of(self.number)
+        return self.summary if self.merged_heads else self.streamed.map_of(self.number)
 
     def numbers(self, name: str) -> Float[np.ndarray, "token"]:
         """Return what was measured of each token of the text."""
@@ -152,7 +152,7 @@ class Head:
         position = self.streamed.summary_of(self.number)[0].largest_position
         assert position is not None  # a summary has statistics
         blind = position < 0
-        is_blind = tensor_to_numpy(blind.any(0) if self.merged else blind[self.number])
+        is_blind = tensor_to_numpy(blind.any(0) if self.merged_heads else blind[self.number])
         return np.where(is_blind, np.nan, self.numbers(name))
 
     def weights_of(self, query: int) -> Float[np.ndarray, "key"]:

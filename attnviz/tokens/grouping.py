@@ -37,11 +37,11 @@ class Grouping:
     def keep(self, tokens: frozenset[int]) -> Grouping:
         """Return the groups with only these tokens; those that lose all of theirs are left out."""
         groups = [tuple(token for token in group if token in tokens) for group in self.groups]
-        kept = [index for index, group in enumerate(groups) if group]
+        remaining = [index for index, group in enumerate(groups) if group]
         return Grouping(
-            tuple(groups[index] for index in kept),
-            tuple(self.labels[index] for index in kept),
-            tuple(self.numbers[index] for index in kept),
+            tuple(groups[index] for index in remaining),
+            tuple(self.labels[index] for index in remaining),
+            tuple(self.numbers[index] for index in remaining),
             self.unit,
         )
 

@@ -105,7 +105,7 @@ def build_long_comparison_data(heads: ComparedHeads, conclusion: str) -> TableDa
         for index, each in enumerate(comparison.alternatives):
             for head, row in zip(heads.long_heads, rows, strict=True):
                 own = head[index]
-                name = "mean" if own.merged else own.layer.head_name(own.number)
+                name = "mean" if own.merged_heads else own.layer.head_name(own.number)
                 yield TableLines((each.name, *head_cells(name)), words, (row[index],))
 
     return TableData("long-row-comparison", document, ROW_COLUMNS, lines)

@@ -175,7 +175,7 @@ class Explorer(App[None], inherit_bindings=False):
             self._lines.draw(session.frame().lines)
             if session.is_over:
                 self.exit()
-        except Exception as error:
+        except Exception as error:  # which is raised again where the screen has ended
             self.failure = error
             self.exit()
 

@@ -68,7 +68,7 @@ MARK_STYLE, NUMBER_STYLE = Style(reverse=True, bold=True), Style(underline=True,
 HEADING_NUMBER = re.compile(r"\d+(–\d+)?")
 QUERY_STYLE, KEY_STYLE = Style(underline=True), Style(bold=True)  # in the sentence
 
-Drawn = TypeVar("Drawn")
+Drawing = TypeVar("Drawing")
 
 
 @dataclass(frozen=True)
@@ -239,17 +239,17 @@ def _kind(screen: Screen) -> tuple[object, ...]:
     return screen.width, screen.colors, screen.theme, screen.palette
 
 
-def _kept(subject: Subject, key: object, draw: Callable[[], Drawn]) -> Drawn:
+def _drawing(subject: Subject, key: object, draw: Callable[[], Drawing]) -> Drawing:
     """Return a drawing that is kept with the subject, drawn if it is not there yet; of many, the
     oldest one is forgotten.
     """
     if key not in subject.drawn:
-        drawn = draw()
+        drawing = draw()
         if len(subject.drawn) >= MAX_KEPT_DRAWINGS:
             del subject.drawn[next(iter(subject.drawn))]
-        subject.drawn[key] = drawn
-    kept: Drawn = subject.drawn[key]
-    return kept
+        subject.drawn[key] = drawing
+    kept_drawing: Drawing = subject.drawn[key]
+    return kept_drawing
 
 
 # The sentence: what the query reads, as the colours of the words.
@@ -259,7 +259,7 @@ def sentence_rows(subject: Subject, place: Place, screen: Screen) -> list[range]
     """Return the words of each line of the sentence that is in sight: that of the query is."""
     axis = subject.explorer.heads[place.head].key_axis
     key = "words", id(axis), _kind(screen)
-    rows = _kept(subject, key, lambda: list(_pack_words(axis, screen)))
+    rows = _drawing(subject, key, lambda: list(_pack_words(axis, screen)))
     lines = _sentence_room(subject, screen)
     at = next((row for row, words in enumerate(rows) if place.query in words), 0)
     first = max(0, min(at - lines // 2, len(rows) - lines))
@@ -336,7 +336,7 @@ def long_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
         return list(_keys_lines(subject, place, screen))
     key = "arithmetic", place.head, place.query, place.key, _kind(screen)
     endless = replace(screen, height=None, full=True)
-    return _kept(subject, key, lambda: list(panel_lines(subject.arithmetic(place), endless)))
+    return _drawing(subject, key, lambda: list(panel_lines(subject.arithmetic(place), endless)))
 
 
 def _keys_lines(subject: Subject, place: Place, screen: Screen) -> Iterator[Text]:
@@ -365,7 +365,7 @@ def matrix_layout(subject: Subject, place: Place, screen: Screen) -> MatrixLayou
         fitting = [each for each in choices if each.rows >= shape[0] and each.columns >= shape[1]]
         return fitting[0] if fitting else choices[min(1, len(choices) - 1)]
 
-    return _kept(subject, key, choose)
+    return _drawing(subject, key, choose)
 
 
 def _layout_of_zoom(
@@ -416,7 +416,7 @@ def _names_of_rows(
         table = TerminalTable(grid, screen, form, str)
         return tuple(f"{fit_columns(name, table.label_width - 1)} " for name in table.names)
 
-    return _kept(subject, key, write_names)
+    return _drawing(subject, key, write_names)
 
 
 def _matrix_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
@@ -427,15 +427,15 @@ def _matrix_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
     layout = matrix_layout(subject, place, screen)
     step = layout.rows_per_line
     key = "rows", place.head, place.left, layout.form, layout.columns, _kind(screen)
-    kept = _kept(subject, key, dict[int, Text])
+    row_lines = _drawing(subject, key, dict[int, Text])
     end = min(place.top + layout.rows, len(layout.names) * step)
     wanted = range(place.top, end, step)
-    missing = [row for row in wanted if row not in kept]
+    missing = [row for row in wanted if row not in row_lines]
     if missing:
         rows = range(missing[0], missing[-1] + step, step)
-        kept |= zip(rows, _draw_rows(subject, place, screen, rows), strict=True)
+        row_lines |= zip(rows, _draw_rows(subject, place, screen, rows), strict=True)
     headings = _headings(subject, place, screen)
-    lines = [*headings, *(kept[row] for row in wanted)]
+    lines = [*headings, *(row_lines[row] for row in wanted)]
     return _mark_cell(lines, subject, place, layout, marker_color(screen))
 
 
@@ -461,7 +461,7 @@ def _headings(subject: Subject, place: Place, screen: Screen) -> list[Text]:
         above = islice(table.lines(), layout.heading_lines)
         return [Text(" " * layout.label_width, end="").append_text(line) for line in above]
 
-    return _kept(subject, key, draw)
+    return _drawing(subject, key, draw)
 
 
 def _columns_in_sight(place: Place, layout: MatrixLayout) -> slice:
@@ -677,7 +677,7 @@ def _sheet_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
             break
         key = "sheet", heads, layout.form, layout.side, layout.lines_per_row, _kind(screen)
         draw = partial(_row_of_maps, subject, heads, screen, layout)
-        part = list(_kept(subject, key, draw))
+        part = list(_drawing(subject, key, draw))
         if place.head in heads:
             part[0] = _mark_name(part[0], subject, place.head, heads.index(place.head), layout)
         lines += part

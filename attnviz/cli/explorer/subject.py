@@ -68,16 +68,16 @@ class RowsInSight(Cells):
         return self.cells.has_hidden
 
     @cached_property
-    def _kept(self) -> dict[tuple[int, int], Patch]:
+    def _rows_in_memory(self) -> dict[tuple[int, int], Patch]:
         return {}
 
     def window(self, rows: slice, columns: slice) -> Patch:
         start, stop, _ = rows.indices(self.shape[0])
-        if (start, stop) not in self._kept:
-            if len(self._kept) >= MAX_KEPT_ROWS:
-                del self._kept[next(iter(self._kept))]
-            self._kept[start, stop] = self.cells.window(slice(start, stop), FULL_SLICE)
-        patch = self._kept[start, stop]
+        if (start, stop) not in self._rows_in_memory:
+            if len(self._rows_in_memory) >= MAX_KEPT_ROWS:
+                del self._rows_in_memory[next(iter(self._rows_in_memory))]
+            self._rows_in_memory[start, stop] = self.cells.window(slice(start, stop), FULL_SLICE)
+        patch = self._rows_in_memory[start, stop]
         return Patch(patch.values[:, columns], patch.hidden[:, columns])
 
     def bands(self, height: int = 1) -> Iterator[Patch]:

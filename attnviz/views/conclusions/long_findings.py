@@ -9,7 +9,7 @@ import torch
 
 from attnviz.analysis.comparison import Comparison
 from attnviz.analysis.measures import entropy, normalize_rows
-from attnviz.tokens.tokens import Tokens
+from attnviz.heads.side import token_side
 from attnviz.traces.long_weights import LongWeights
 from attnviz.views.conclusions.conclusion import (
     CHANGE_FINDINGS,
@@ -18,7 +18,8 @@ from attnviz.views.conclusions.conclusion import (
     RoundingFacts,
 )
 from attnviz.views.conclusions.findings import choose_sentence
-from attnviz.views.heads.passages import counted_text, quoted_label
+from attnviz.views.heads.passages import counted_text
+from attnviz.views.heads.sentences import numbered_name
 from attnviz.views.measure_tables import alternative_name
 from attnviz.wording.numbers import distinguishing_digits, fixed_text, percent_text
 from attnviz.wording.words import and_list
@@ -35,7 +36,7 @@ def long_conclusion(comparison: Comparison) -> str:
     tokens, query = comparison.base.tokens, comparison.query
     subject, entropy_name = counted_text(len(tokens)), "mean entropy"
     if query is not None:
-        subject, entropy_name = _numbered_token(tokens, query), "its entropy"
+        subject, entropy_name = numbered_name(token_side(tokens), query), "its entropy"
     names = [alternative_name(comparison, each) for each in comparison.alternatives]
     changes = {
         name: change
@@ -94,10 +95,6 @@ def _bits_text(before: float, after: float) -> str:
     return f"{'rises' if after > before else 'falls'} from {old} to {new} bits"
 
 
-def _numbered_token(tokens: Tokens, position: int) -> str:
-    return f"{quoted_label(tokens, position)} (token {position + 1:,})"
-
-
 @dataclass(frozen=True, eq=False)
 class LongChangeFacts(ChangeFacts):
     """The largest change of a weight of a long text, whose tokens have their numbers."""
@@ -105,7 +102,7 @@ class LongChangeFacts(ChangeFacts):
     @property
     def query_suffix(self) -> str:
         query = self.comparison.query
-        return "" if query is None else f" of {_numbered_token(self.way.tokens, query)}"
+        return "" if query is None else f" of {numbered_name(token_side(self.way.tokens), query)}"
 
     @property
     def mean_suffix(self) -> str:
@@ -115,9 +112,9 @@ class LongChangeFacts(ChangeFacts):
     @property
     def cell_text(self) -> str:
         """Query, key and head of the changed weight: `"it" (token 2,001) → "the" (token 3)`."""
-        cell = _numbered_token(self.way.keys, self.change.key)
+        cell = numbered_name(token_side(self.way.keys), self.change.key)
         if self.comparison.query is None:
-            cell = f"{_numbered_token(self.way.tokens, self.change.query)} → {cell}"
+            cell = f"{numbered_name(token_side(self.way.tokens), self.change.query)} → {cell}"
         head_suffix = "" if self.change.head is None else f" in head {self.change.head}"
         return f"{cell}{self.mean_suffix or head_suffix}"
 

@@ -57,7 +57,7 @@ class ShownHead:
         return f"In {self.name}, " if self.name else ""
 
 
-FoundLink = tuple[ShownHead, StrongestLink]
+HeadLink = tuple[ShownHead, StrongestLink]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ class ShownWeights:
         return any(head.rows.cells.has_hidden for head in self.heads)
 
     @cached_property
-    def link(self) -> FoundLink | None:
+    def link(self) -> HeadLink | None:
         """The head and link with the largest weight; None if another is hardly smaller.
 
         Only rows with more than one visible key count.
@@ -146,7 +146,7 @@ class ShownWeights:
         return prediction.main_position
 
     @cached_property
-    def majority_link(self) -> FoundLink | None:
+    def majority_link(self) -> HeadLink | None:
         """The only shown head, and the link of the asked token to the key that gets more than half
         of its attention.
 
@@ -355,17 +355,17 @@ def _mistake_title(facts: ShownWeights) -> str:
     return f"✗ {mistake.about if all(starmap(has_symptom, pairs)) else mistake.cause}"
 
 
-def _link_names(facts: ShownWeights, found: FoundLink) -> tuple[str, str]:
+def _link_names(facts: ShownWeights, head_link: HeadLink) -> tuple[str, str]:
     """Return the query of a link as the subject of a title, and its key."""
-    head, link = found
+    head, link = head_link
     query_name = quoted_token(facts.tokens, link.query)
     return f"{head.opening}{query_name}", facts.key_text(head, link.query, link.key)
 
 
-def _link_title(facts: ShownWeights, found: FoundLink | None) -> str:
+def _link_title(facts: ShownWeights, head_link: HeadLink | None) -> str:
     """Return `In head 1, "this" gives "am" 74 % of its attention`."""
-    assert found is not None
-    return gives(*_link_names(facts, found), percent_text(found[1].weight))
+    assert head_link is not None
+    return gives(*_link_names(facts, head_link), percent_text(head_link[1].weight))
 
 
 def _largest_weight_title(facts: ShownWeights) -> str:

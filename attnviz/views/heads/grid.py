@@ -118,7 +118,7 @@ def head_grid(
     cells, is_share = head.cells_in((height, width)), head.pool == "mean"
     scale = weight_scale(cells, None if head.is_measured else len(head.columns.tokens))
     if note is None:
-        merged = f"mean of {len(head.merged)} heads" * bool(head.merged)
+        merged = f"mean of {len(head.merged_heads)} heads" * bool(head.merged_heads)
         sums = ROW_SUM_NOTE * (is_share and do_rows_sum_to_one(cells))
         note = " · ".join(filter(None, (AXES_NOTE, merged, sums)))
     how = "weights summed over keys, averaged over queries" if is_share else "the largest weight"

@@ -98,7 +98,7 @@ def _explored_maps(inspection: Inspection) -> Sequence[Head]:
     """
     looking, maps = inspection.options, inspection.maps
     if looking.merge is not None:
-        return [*maps, *chain.from_iterable(each.merged for each in maps)]
+        return [*maps, *chain.from_iterable(each.merged_heads for each in maps)]
     shows_mean = looking.query is not None or _is_about_generated_text(inspection)
     if shows_mean and len(maps) > 1:  # sentences about a query speak of the mean
         return [mean_head(maps), *maps]
@@ -182,7 +182,7 @@ def _row_and_column_names(attention_map: Head, inspection: Inspection) -> tuple[
 
     A merged map gets the name of the merge and `all`.
     """
-    if attention_map.merged:
+    if attention_map.merged_heads:
         return inspection.options.merge or "mean", "all"
     return f"L{attention_map.layer.layer}", f"H{attention_map.number}"
 
@@ -203,7 +203,7 @@ def _caption_options(attention_map: Head, inspection: Inspection) -> InspectOpti
     A mean that was not asked for counts as merged, too.
     """
     looking = inspection.options
-    return replace(looking, merge=(looking.merge or "mean") if attention_map.merged else None)
+    return replace(looking, merge=(looking.merge or "mean") if attention_map.merged_heads else None)
 
 
 def _map_scores(attention_map: Head, inspection: Inspection) -> Cells | None:
@@ -214,7 +214,7 @@ def _map_scores(attention_map: Head, inspection: Inspection) -> Cells | None:
     """
     looking = inspection.options
     is_transformed = looking.weigh != "weight" or looking.unit != "token" or looking.renormalise
-    if attention_map.merged or is_transformed:
+    if attention_map.merged_heads or is_transformed:
         return None
     scores = lazy_scores(inspection.trace, attention_map.layer, attention_map.number)
     has_same_shape = attention_map.cells.shape == (scores.shape if scores else ())
@@ -228,7 +228,7 @@ def _map_vectors(attention_map: Head, inspection: Inspection) -> HeadVectors | N
     maps, with --weigh, and where tokens are merged or left out.
     """
     layer = attention_map.layer
-    if attention_map.merged or inspection.options.weigh != "weight":
+    if attention_map.merged_heads or inspection.options.weigh != "weight":
         return None
     if inspection.options.renormalise or attention_map.cells.shape != layer.size:
         return None
@@ -350,7 +350,7 @@ def _sentence_heads(
     for name, trace, attention_map, positions in sentence_maps:
         head_map = map_of_head(attention_map, sides, prompt=trace.prompt)
         head_map = replace(head_map, name=f"{head.name} · {name}")
-        if not (sentences.options.words or attention_map.merged):
+        if not (sentences.options.words or attention_map.merged_heads):
             scores = lazy_scores(trace, attention_map.layer, attention_map.number)
             head_map = replace(head_map, scores=scores)
         own_rows, own_columns = (tuple(map(int, each)) for each in positions)
@@ -377,7 +377,7 @@ def _shared_pair_axis(title: str, pairs: TokenPairs, sides: SharedAxes) -> Axis:
 
 def _head_numbers(attention_map: Head) -> tuple[int, int]:
     """Return the numbers of a map's layer and head; without a layer -1, without a head 0."""
-    if attention_map.merged:
+    if attention_map.merged_heads:
         return -1, 0
     return attention_map.layer.layer, attention_map.number
 

@@ -254,7 +254,8 @@ def generation_film(inspection: Inspection) -> tuple[Shot, ...]:
     another question is asked."""
     looking = inspection.options
     is_plain = looking.weigh in ("weight", "norm") and looking.merge != "rollout"
-    if looking.by == "effect" or looking.source or looking.query or not is_plain:
+    asks_otherwise = looking.by == "effect" or looking.source or looking.query or looking.part
+    if asks_otherwise or not is_plain:
         return ()
     tokens = generated_tokens(inspection.trace, inspection.maps[0].rows)
     return tuple(GeneratedReading(inspection, tuple(tokens)).shots()) if tokens else ()

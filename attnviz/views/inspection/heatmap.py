@@ -79,7 +79,7 @@ def _sink_note(inspection: Inspection) -> str:
     Empty without sinks, if tokens are hidden, and if numbers are not shares.
     """
     maps, looking = inspection.maps, inspection.options
-    sources = [source for shown_map in maps for source in (shown_map, *shown_map.merged)]
+    sources = [source for shown_map in maps for source in (shown_map, *shown_map.merged_heads)]
     has_sinks = any(each.layer.attended.sink is not None for each in sources)
     hides = looking.hide_special or looking.hide_first
     return (
@@ -96,7 +96,7 @@ def map_grid(attention_map: Head, looking: InspectOptions, prompt: int | None = 
     suffix = "" if looking.weigh == "weight" else f" {measure_name(looking).partition(' ')[2]}"
     name = head_name(attention_map)
     return Grid(
-        name if attention_map.merged else f"weights{suffix} {name}",
+        name if attention_map.merged_heads else f"weights{suffix} {name}",
         side_axis("query (reads)", attention_map.rows, prompt),
         side_axis("key (is read)", attention_map.columns, prompt),
         attention_map.cells,
@@ -121,9 +121,9 @@ def map_captions(looking: InspectOptions, maps: Sequence[Head]) -> tuple[str, ..
 
 def _single_head_maps(attention_map: Head) -> Iterator[Head]:
     """Yield the maps of single heads that a map was merged from, or the map itself."""
-    if not attention_map.merged:
+    if not attention_map.merged_heads:
         yield attention_map
-    for part in attention_map.merged:
+    for part in attention_map.merged_heads:
         yield from _single_head_maps(part)
 
 
@@ -213,11 +213,11 @@ def heads_overview(
 
 
 def _layer_number(attention_map: Head) -> int | None:
-    return None if attention_map.merged else attention_map.layer.layer
+    return None if attention_map.merged_heads else attention_map.layer.layer
 
 
 def _head_number(attention_map: Head) -> int | None:
-    return None if attention_map.merged else attention_map.number
+    return None if attention_map.merged_heads else attention_map.number
 
 
 def _overview_axis(counts: str, letter: str, numbers: Sequence[int | None]) -> Axis:
@@ -231,7 +231,8 @@ def _key_value_groups(maps: Sequence[Head]) -> tuple[int, ...]:
 
     Empty if none do, if layers differ in that, or if maps are merged.
     """
-    layers: dict[int, Layer] = {each.layer.layer: each.layer for each in maps if not each.merged}
+    single = [each for each in maps if not each.merged_heads]
+    layers: dict[int, Layer] = {each.layer.layer: each.layer for each in single}
     shared = {each.heads // each.kv_heads for each in layers.values()}
     heads = list(dict.fromkeys(_head_number(each) for each in maps))
     if len(shared) != 1 or shared == {1} or None in heads:

@@ -339,7 +339,7 @@ def left_out_sentences(
     if looking.merge == "rollout":
         quantity = f"what {query_name or 'tokens'} draw{'s' if query_name else ''} on"
     scope = f"on average over {len(maps)} heads " if len(maps) > 1 else ""
-    if len(maps) == 1 and maps[0].merged:
+    if len(maps) == 1 and maps[0].merged_heads:
         scope = f"in the {maps[0].name} "
     subject = f"{scope}{'it gets' if is_single else 'they get'}"
     share = f"{percent_text(sum(shares) / len(shares))} of {quantity}{_top_head_text(maps, shares)}"

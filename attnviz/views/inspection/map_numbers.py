@@ -130,7 +130,7 @@ def map_amount_text(attention_map: Head, value: float, looking: InspectOptions) 
 def head_name(attention_map: Head) -> str:
     """Return a map's name `L4H7`; if heads share keys and values, `L4H7 (kv 1)`."""
     layer = attention_map.layer
-    if attention_map.merged or layer.kv_heads == layer.heads:
+    if attention_map.merged_heads or layer.kv_heads == layer.heads:
         return attention_map.name
     return f"{attention_map.name} (kv {attention_map.number * layer.kv_heads // layer.heads})"
 

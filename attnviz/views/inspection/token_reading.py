@@ -274,4 +274,4 @@ def _heads_axis(readings: Sequence[MapRow]) -> Axis:
 def map_phrase(reading: MapRow) -> str:
     """Return a map's name in a sentence: `L5H11`, or of merged maps `the mean of 72 heads`."""
     name = reading.map.name
-    return f"the {name}" if reading.map.merged else name
+    return f"the {name}" if reading.map.merged_heads else name

@@ -432,7 +432,7 @@ def _layer_sentences(sentences: TraceComparison) -> Iterator[str]:
     """
     layers: dict[int, list[float]] = {}
     for head in sentences.heads:
-        if not head.first.merged:
+        if not head.first.merged_heads:
             layers.setdefault(head.first.layer.layer, []).append(head.divergence)
     if len(layers) < 2:
         return

@@ -223,8 +223,9 @@ def _with_arcs(
     layers: dict[str, list[Grid]] = {}
     commands_by_title: dict[str, str] = {}
     for attention_map, grid in zip(inspection.maps, heatmaps(inspection), strict=True):
-        layers.setdefault("" if attention_map.merged else attention_map.layer.name, []).append(grid)
-        if command and not attention_map.merged:
+        layer_name = "" if attention_map.merged_heads else attention_map.layer.name
+        layers.setdefault(layer_name, []).append(grid)
+        if command and not attention_map.merged_heads:
             number = attention_map.layer.layer
             options = {"layer": number, "head": attention_map.number, "as_": "arcs"}
             commands_by_title[grid.title] = command.with_options(**options).line
