@@ -220,6 +220,7 @@ def test_there_is_no_such_film_where_another_question_is_asked(
     assert generation_film(inspect(text_trace, query=2)) == ()
     assert generation_film(inspect(text_trace, source=2, to=0)) == ()
     assert generation_film(inspect(text_trace, merge="rollout")) == ()
+    assert generation_film(inspect(text_trace, part="2:4")) == ()
     prompt_only = trace(SHORT_TEXT, model=text_trace.origin.settings.model)
     assert generation_film(inspect(prompt_only)) == ()
     assert len(generation_film(inspect(text_trace, words=True, layer=0, head=1))) >= 1

@@ -335,6 +335,14 @@ def test_a_part_of_a_map_is_cut_from_it_by_the_numbers_of_its_rows_and_columns(
     )
 
 
+def test_small_maps_of_a_part_say_that_heads_are_described_by_the_whole_text() -> None:
+    view = inspect_trace(small_trace(), part="2:3,1:4").view()
+    weights = "he maps show the weights of tokens 2–3 on tokens 1–4"
+
+    assert f"t{weights}; what heads do is said of the whole text" in view.picture.caption
+    assert f"T{weights}; what heads do is said of the whole text." in view.closing
+
+
 def test_without_keys_a_part_has_all_that_its_queries_can_attend_to() -> None:
     trace = small_trace(variant="causal", special=())
     assert inspect_trace(trace, part="3:4").maps[0].columns.numbers == (1, 2, 3, 4)

@@ -22,6 +22,7 @@ from attnviz.views.grids.section import Drawable
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.headline import attention_headline
 from attnviz.views.heads.findings import blind_queries_notes, part_finding, share_notes
+from attnviz.views.heads.sentences import side_text
 from attnviz.views.inspection import long_heads
 from attnviz.views.inspection.explored import explored_of_inspection
 from attnviz.views.inspection.generated import generation_film
@@ -290,14 +291,25 @@ def _show_heads(inspection: Inspection) -> ShownInspection:
     table, sentences = heads_table(inspection), head_kind_sentences(inspection)
     overview, data = _overview_group(inspection), all_heads_data(inspection)
     # the first sentence only repeats the overview's flags
-    closing = (*sentences[1:], *_left_out_closing(inspection))
+    note = _part_note(inspection)
+    notes = map(as_sentence, filter(None, (note,)))
+    closing = (*sentences[1:], *_left_out_closing(inspection), *notes)
     slides = partial(inspection_slides, inspection, overview)
     if table is None:
-        return ShownInspection((overview,), data, closing=closing, slides=slides)
+        return ShownInspection((overview,), data, closing=closing, caption=note, slides=slides)
     groups = (overview, Group("what heads do", (table,)))
     excerpt = Excerpt((overview,), "--full shows which others do what")
     title = _last_sentence_title(sentences)
-    return ShownInspection(groups, data, title, closing, excerpt, (overview,), slides=slides)
+    return ShownInspection(groups, data, title, closing, excerpt, (overview,), note, slides=slides)
+
+
+def _part_note(inspection: Inspection) -> str:
+    """Return which part of the maps is shown, where heads are described by all of it."""
+    if inspection.options.part is None:
+        return ""
+    head = inspection.maps[0]
+    weights = f"the weights of {side_text(head.rows)} on {side_text(head.columns)}"
+    return f"the maps show {weights}; what heads do is said of the whole text"
 
 
 def _show_effects(inspection: Inspection) -> ShownInspection:
@@ -333,7 +345,8 @@ def _with_output_tables(content: ShownInspection, inspection: Inspection) -> Sho
         return replace(extended, picture=output_pictures(inspection), headline=notes[0])
     has_room = all(isinstance(panel, Grid) for panel in panels)  # other panels fill a page each
     added_tables = tables if inspection.options.predict and has_room else ()
-    return replace(extended, picture=(*pictured, *added_tables), caption=" · ".join(notes))
+    caption = " · ".join(filter(None, (content.caption, *notes)))
+    return replace(extended, picture=(*pictured, *added_tables), caption=caption)
 
 
 def _show_link(inspection: Inspection) -> ShownInspection:
