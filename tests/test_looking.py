@@ -306,6 +306,11 @@ def test_weights_on_a_sentence_are_added_and_those_of_its_tokens_averaged() -> N
     assert "long ones get more" in caption.note  # type: ignore[union-attr]
 
 
+def test_the_title_of_a_head_in_which_nothing_stands_out_names_what_its_rows_are() -> None:
+    view = inspect("The cat sat. It ran.", layer=0, head=11, by_sentence=True).view()
+    assert view.headline == "What sentences attend to in L0H11"
+
+
 @given(st.data())
 def test_a_part_of_a_map_is_cut_from_it_by_the_numbers_of_its_rows_and_columns(
     data: st.DataObject,

@@ -112,13 +112,13 @@ def long_text_data(trace: Trace, heads: Sequence[Head]) -> TableData:
     """
     return TableData(
         "long-text",
-        partial(_long_text_contents, trace, heads),
+        partial(_text_summary_contents, trace, heads),
         NUMBER_COLUMNS,
         partial(_token_lines, heads),
     )
 
 
-def _long_text_contents(trace: Trace, heads: Sequence[Head]) -> Mapping[str, Any]:
+def _text_summary_contents(trace: Trace, heads: Sequence[Head]) -> Mapping[str, Any]:
     """Return everything that was measured as JSON data with arrays."""
     from attnviz.traces.archive import summary_contents, trace_contents
 

@@ -291,7 +291,7 @@ def _show_heads(inspection: Inspection) -> ShownInspection:
     table, sentences = heads_table(inspection), head_kind_sentences(inspection)
     overview, data = _overview_group(inspection), all_heads_data(inspection)
     # the first sentence only repeats the overview's flags
-    note = _part_note(inspection)
+    note = _part_of_maps_note(inspection)
     notes = map(as_sentence, filter(None, (note,)))
     closing = (*sentences[1:], *_left_out_closing(inspection), *notes)
     slides = partial(inspection_slides, inspection, overview)
@@ -303,7 +303,7 @@ def _show_heads(inspection: Inspection) -> ShownInspection:
     return ShownInspection(groups, data, title, closing, excerpt, (overview,), note, slides=slides)
 
 
-def _part_note(inspection: Inspection) -> str:
+def _part_of_maps_note(inspection: Inspection) -> str:
     """Return which part of the maps is shown, where heads are described by all of it."""
     if inspection.options.part is None:
         return ""
