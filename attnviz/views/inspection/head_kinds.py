@@ -211,8 +211,8 @@ def head_kind_text(inspection: Inspection, head: int) -> str:
 
 def head_kind_title(inspection: Inspection, head: int) -> str:
     """Describe one head as a title; a head of no kind gets `What tokens attend to in L5H11`."""
-    name = inspection.patterns.names[head]
-    text = head_kind_text(inspection, head) or f"what {inspection.options.unit}s attend to in {name}"
+    name, unit = inspection.patterns.names[head], inspection.options.unit
+    text = head_kind_text(inspection, head) or f"what {unit}s attend to in {name}"
     return f"{text[0].upper()}{text[1:]}"
 
 
