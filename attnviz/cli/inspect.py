@@ -158,7 +158,7 @@ class LookingOptions:
         _heads_option(
             "--window",
             metavar="A:B",
-            help="Only a part of the map: what these tokens read; of others, those after a comma.",
+            help="Only these rows of the maps and, after a comma, only these columns: 3:8,1:2.",
             example="3:5",
         ),
     ] = None
