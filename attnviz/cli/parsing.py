@@ -365,9 +365,9 @@ def _number_error(parameter: Any, value: str, kind: str) -> AttnvizError:
 
 def _example_value(parameter: Any) -> str:
     """Return a value that works: the declared example, else the default, else the metavar."""
-    declared_example = getattr(getattr(parameter, "rich_help_panel", None), "example", "")
+    row = getattr(getattr(parameter, "rich_help_panel", None), "row", None)
     default = parameter.default if isinstance(parameter.default, (int, float, str)) else None
-    return str(declared_example or default or parameter.metavar)
+    return str((row and row.example) or default or parameter.metavar)
 
 
 def _shorten_word(word: str) -> str:
