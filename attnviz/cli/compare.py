@@ -230,6 +230,7 @@ def compare_command(options: CompareOptions) -> None:
     output.refuse_undeliverable(options, suffixes("arrays"))
     mode = chosen_mode(options, MODES)
     check_rules(options, mode.rules)
+    assert mode.deliver is not None
     mode.deliver(options)
 
 

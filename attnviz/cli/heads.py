@@ -90,7 +90,7 @@ def heads_command(options: HeadsOptions) -> None:
         raise AttnvizError(
             "no model is given, so there are no heads to rank", f"try --model {model_name}"
         )
-    switching = changed_options(shared(options, SwitchingOptions))
+    switching = changed_options(options, SwitchingOptions)
     refuse_without_texts(options.texts, [*options.chosen_heads, *switching])
     command = Command(name="heads", options=changed_beside_output(options))
     settings = shared(options, Settings)

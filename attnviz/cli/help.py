@@ -105,10 +105,11 @@ class SectionedCommand(ParsingMixin, TyperCommand):
         parameters = self.listed_params(ctx)
         with formatter.section("The options that matter most"):
             formatter.write_dl(_main_option_records(parameters))
-        _write_modes(self.modes, formatter)
         formatter.write_paragraph()
-        count = sum(p.param_type_name == "option" and not p.hidden for p in parameters)
-        formatter.write_text(f"{ctx.command_path} {HELP_ALL_OPTION} lists all {count} options.")
+        names = [p.name for p in parameters if p.param_type_name == "option" and not p.hidden]
+        count = len({*names} - {"help"})
+        end = ", and what has more of its own." if self.modes else "."
+        formatter.write_text(f"{ctx.command_path} {HELP_ALL_OPTION} lists all {count} options{end}")
 
     def full_help(self, ctx: Any) -> str:
         """Return the usage, the description and every option under its heading, as a text."""

@@ -113,7 +113,7 @@ def _deliver_effects_on_texts(
     assert options.texts is not None
     command = Command(name="inspect", options=changed_beside_output(options, *SOURCES))
     chosen = {name: getattr(looking, name) for name in ("layer", "head")}
-    chosen |= changed_options(shared(options, SwitchingOptions))
+    chosen |= changed_options(options, SwitchingOptions)
     deliver_corpus_effects(command, options.texts, settings, chosen, options)
 
 

@@ -22,7 +22,7 @@ class Mode:
     others: Collection[str] = ()  # names of further ones
     unlisted: Sequence[type] = ()  # options that a model decides in this mode
     rules: Sequence[Rule] = ()  # what this mode refuses
-    deliver: Callable[..., None] = print
+    deliver: Callable[..., None] | None = None  # of modes that exclude each other
 
     @property
     def own(self) -> set[str]:
@@ -44,9 +44,11 @@ def unlisted_options(options: Any, modes: Sequence[Mode]) -> set[str]:
     """Return the names of options that help leaves out: those of modes that were not chosen, and
     those that the chosen ones refuse."""
     chosen = [mode for mode in modes if mode.is_chosen(options)]
+    if all(mode.deliver for mode in modes):
+        chosen = chosen[:1]
     others = set[str]().union(*(mode.own for mode in modes if mode not in chosen))
     taken = set[str]().union(*(mode.own for mode in chosen))
-    refused = {rule.about for mode in chosen[:1] for rule in mode.rules}
+    refused = {rule.about for mode in chosen for rule in mode.rules}
     decided = {name for mode in chosen for name in names_of(*mode.unlisted)}
     return (others | refused | decided) - taken
 

@@ -96,7 +96,7 @@ def deliver_view(view: View, options: DeliveryOptions, seconds: float = Look.sec
 
 def deliver_result(result: Showable, command: Command, options: DeliveryOptions) -> None:
     """Deliver the view of a result that `command` makes again."""
-    line = command.with_options(**changed_options(shared(options, DeliveryOptions))).line
+    line = command.with_options(**changed_options(options, DeliveryOptions)).line
     deliver_view(result.view_for_command(command=command, line=line), options)
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 __all__ = (  # the last two are names of another module, to a type checker
     "CommandOptions", "Option", "default_of", "descriptions", "options_under", "own_options",
-    "resolve", "row_of", "shared", "option_class", "option_group",
+    "resolve", "row_of", "shared", "TYPED_FIELD", "option_class", "option_group",
 )  # fmt: skip
+TYPED_FIELD = "typed"  # the only field of CommandOptions
 ROW_KEY = "option"  # of a field's metadata
 Names = Iterable[str] | Mapping[str, Any]
 Source = str | Names  # names, or "module:name" of names or of a function that returns them
