@@ -1,4 +1,4 @@
-"""Options of training as choices and settings, in `attnviz learn` and comparisons of learning."""
+"""Options of training as choices and settings."""
 
 from __future__ import annotations
 
