@@ -7,7 +7,7 @@ from attnviz.cli.corpus import deliver_corpus_effects, refuse_without_texts
 from attnviz.cli.options import accept_options, changed_beside_output
 from attnviz.errors import AttnvizError
 from attnviz.learning.task_names import TASKS
-from attnviz.options.heads import EffectOptions, SwitchingOptions
+from attnviz.options.heads import EffectOptions, SwitchingOptions, TestedTaskOptions
 from attnviz.options.option import CommandOptions, option_class, options_under, shared
 from attnviz.options.output import DeliveryOptions
 from attnviz.options.traces import TrainedOptions
@@ -29,7 +29,9 @@ def answering_models() -> list[str]:
 
 
 @option_class(frozen=True, kw_only=True)
-class HeadsOptions(EffectOptions, TrainedOptions, DeliveryOptions, CommandOptions):
+class HeadsOptions(
+    TestedTaskOptions, EffectOptions, TrainedOptions, DeliveryOptions, CommandOptions
+):
     """The options of `attnviz heads`."""
 
     model: str | None = model_option(
@@ -45,13 +47,6 @@ class HeadsOptions(EffectOptions, TrainedOptions, DeliveryOptions, CommandOption
         choices="attnviz.cli.heads:answering_models",
         is_path=True,
         is_read=True,
-    )
-    task: str | None = model_option(
-        metavar="TASK",
-        help="The task whose sentences the model is tested on: {choices}.  [default: the one that "
-        "it learned]",
-        choices="attnviz.learning.task_names:TASKS",
-        example="reverse",
     )
     layer: str | None = heads_option(
         metavar="N",

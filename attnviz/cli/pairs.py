@@ -54,6 +54,6 @@ def pairs_command(options: PairsOptions) -> None:
     command = Command(
         name="pairs",
         argument=path_without_folders(str(options.file)),
-        options=changed_beside_output(options, "file"),
+        options=changed_beside_output(options, "file") | {"model": settings.model},
     )
     output.deliver_result(pairs(options.file, settings), command, options)

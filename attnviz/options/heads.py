@@ -147,3 +147,17 @@ class TextsOptions:
 @option_group(frozen=True, kw_only=True)
 class EffectOptions(TextsOptions, SwitchingOptions):
     """Switching heads off: on which texts, what is compared, in which way."""
+
+
+@option_group(frozen=True, kw_only=True)
+class TestedTaskOptions:
+    """The task on whose sentences a model is tested, with one head off at a time."""
+
+    task: str | None = options_under("Model")(
+        metavar="TASK",
+        help="The task whose sentences the model is tested on: {choices}.  [default: the one that "
+        "it learned]",
+        choices="attnviz.learning.task_names:TASKS",
+        example="reverse",
+        is_recorded=False,
+    )

@@ -13,8 +13,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 __all__ = (  # the last two are names of another module, to a type checker
-    "CommandOptions", "Option", "default_of", "descriptions", "options_under", "own_options",
-    "resolve", "row_of", "shared", "TYPED_FIELD", "option_class", "option_group",
+    "TYPED_FIELD",
+    "CommandOptions",
+    "Option",
+    "default_of",
+    "descriptions",
+    "option_class",
+    "option_group",
+    "options_under",
+    "own_options",
+    "resolve",
+    "row_of",
+    "shared",
 )  # fmt: skip
 TYPED_FIELD = "typed"  # the only field of CommandOptions
 ROW_KEY = "option"  # of a field's metadata

@@ -10,9 +10,15 @@ from attnviz.options.option import Option, own_options, row_of
 
 GROUPS: tuple[type, ...] = (  # of a name that several have, the first is meant
     *(traces.TracingOptions, traces.SavedOptions, traces.MatrixOptions, traces.BlockOptions),
-    *(traces.LongTextOptions, traces.PartOptions, comparing.ComparisonOptions, steps.StepOptions),
-    *(heads.LookingOptions, heads.CheckOptions, heads.EffectOptions, output.ShowOptions),
-    *(output.DeliveryOptions, output.LiveOptions, training.TrainingOptions, training.LearnOptions),
+    *(traces.LongTextOptions, comparing.ComparisonOptions, steps.StepOptions),
+    *(heads.LookingOptions, heads.CheckOptions, heads.EffectOptions, heads.TestedTaskOptions),
+    *(
+        output.ShowOptions,
+        output.DeliveryOptions,
+        output.LiveOptions,
+        training.TrainingOptions,
+        training.LearnOptions,
+    ),
 )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.options.option import TYPED_FIELD, default_of, own_options
+from attnviz.options.table import option_rows
 from attnviz.wording.printable import ansi_quote, ansi_unquote
 
 # Options whose values are files or folders.
@@ -40,10 +41,6 @@ _QUOTED_WORD = re.compile(  # as `shell_quote` writes it, and the space after it
     r"""([\w@%+=:,./-]+|'[^']*'(?:"'"'[^']*')*|\$'[^\\']*(?:\\.[^\\']*)*')(?: |\Z)""", re.ASCII
 )
 GIVEN_NAMES = "_given_names"  # of options, beside their fields
-OPTION_BY_FIELD = {
-    "source": "from",
-    "part": "window",
-}  # options that are named differently from their fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,12 +159,17 @@ def given_options(options: Any) -> dict[str, Any]:
 
 
 def option_name(name: str) -> str:
-    """Return the command-line option of a field.
+    """Return the command-line option of a field, or the name of an argument.
 
     >>> option_name("head_dim"), option_name("as_"), option_name("source")
     ('--head-dim', '--as', '--from')
     """
-    return f"--{OPTION_BY_FIELD.get(name, name).rstrip('_').replace('_', '-')}"
+    row = option_rows().get(name)
+    if row is not None and row.is_argument:
+        return row.metavar
+    if row is not None and row.flags:
+        return row.flags[0]
+    return f"--{name.rstrip('_').replace('_', '-')}"
 
 
 def _field_of_option(option: str, value: str) -> str:
