@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from attnviz.cli.modes import Mode, unlisted_options
-from attnviz.cli.parsing import ParsingMixin, refuse_extra_words
+from attnviz.cli.parsing import ParsingMixin, refuse_extra_words, row_of_parameter
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files
 from attnviz.options.option import Option, descriptions, resolve
@@ -156,11 +156,6 @@ def _main_option_records(parameters: Iterable[Any]) -> Iterator[tuple[str, str]]
 def _short_help(parameter: Any) -> str:
     row = row_of_parameter(parameter)
     return "" if row is None else row.text(row.short)
-
-
-def row_of_parameter(parameter: Any) -> Option | None:
-    """Return the row of a parameter; None for those of typer, such as --help."""
-    return getattr(getattr(parameter, "rich_help_panel", None), "row", None)
 
 
 def _print_full_help(context: typer.Context, is_given: bool) -> None:

@@ -42,6 +42,7 @@ class ComparisonOptions:
         short="What differs: {aspects}.",
         choices=f"{ASPECTS}:ASPECT_SUMMARIES",
         sources={"aspects": f"{ASPECTS}:ASPECTS", "training": f"{ASPECTS}:TRAINING_ASPECTS"},
+        also="vary sweep versus vs against",
     )
     values: str | None = comparison_option(
         metavar="A,B,…",
@@ -61,6 +62,7 @@ class ComparisonOptions:
         metavar="N",
         help="How many seeds conclusions and curves are based on; with --learn 10 by default.",
         short="How many seeds conclusions are based on, if not 20: --repeats 100",
+        also="runs trials samples n-seeds seeds",
     )
     layer: int | None = comparison_option(
         metavar="N",

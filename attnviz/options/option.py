@@ -47,6 +47,8 @@ class Option:
     choices_beside: str = ""  # a function of the options typed before, which returns the words
     several: bool = False  # words with commas between them
     sources: Mapping[str, Source] = field(default_factory=dict)
+    also: str = ""  # what people call it elsewhere, for guesses
+    aliases: tuple[str, ...] = ()  # spellings that no help lists
     is_argument: bool = False
     is_hidden: bool = False
     shows_default: bool = True

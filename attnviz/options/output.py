@@ -43,11 +43,13 @@ class ShowOptions:
         False,
         help="With --model: show the three most likely answers at every position that asks for "
         "one.",
+        also="prediction predictions logits next next-token top-k topk answer",
     )
     verify: bool = output_option(
         False,
         help="Check the result: rows sum to 1, hidden weights are 0, torch's own attention agrees.",
         python="-",
+        also="check test assert",
     )
 
     def part_names(self) -> tuple[str, ...] | None:
@@ -68,6 +70,7 @@ class QueryOptions:
         short="Show what one token reads: --query learning, or its number.",
         example="1",
         is_token=True,
+        also="token word focus select highlight explain",
     )
 
 
@@ -99,6 +102,7 @@ class OutputOptions(QueryOptions):
         help="Write a file: {suffixes} (no {arrays:or} in compare). May be given several times.",
         short="Write a file; its suffix says of which kind: -o view.html",
         example="heatmap.png",
+        aliases=("--output",),
         shows_default=False,
         sources={
             "suffixes": "attnviz.renderers:suffixes",
@@ -106,13 +110,19 @@ class OutputOptions(QueryOptions):
         },
         is_path=True,
         python="save(",
+        also="save write to export outfile output-file dest",
     )
     json: bool = output_option(
         False, help="Print all numbers, as JSON; attnviz schema describes it.", python="-"
     )
     full: bool = output_option(False, help="Show wide vectors and long lists in full.")
     quiet: bool = output_option(
-        False, "--quiet", "-q", help="Print no notes, only results.", python="-"
+        False,
+        "--quiet",
+        "-q",
+        help="Print no notes, only results.",
+        python="-",
+        also="silent no-notes",
     )
     no_pager: bool = output_option(
         False,
@@ -149,13 +159,19 @@ class PictureOptions:
     )
     transparent: bool = look_option(False, help="Leave out the background.")
     colors: str = look_option(
-        "ocean", metavar="NAME", help="{choices}.", choices=f"{COLORS}:PALETTES"
+        "ocean",
+        metavar="NAME",
+        help="{choices}.",
+        choices=f"{COLORS}:PALETTES",
+        aliases=("--colour", "--colours", "--color", "--cmap"),
+        also="palette colormap colourmap color-map",
     )
     text_size: str | None = look_option(
         metavar="SIZE",
         help="{sizes}, or the size of labels in points, on a slide (13.33 inches wide).  [default: "
         "medium, 18 points]",
         sources={"sizes": f"{LOOK}:TEXT_SIZE_POINTS"},
+        also="fontsize font-size textsize letters",
     )
     points: float | None = look_option(
         metavar="N",

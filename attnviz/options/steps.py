@@ -32,6 +32,7 @@ class StepOptions:
         metavar="N",
         help="How many decimals numbers have.",
         short="How many decimals numbers have, if not 2: --digits 4",
+        also="decimals precision-digits round",
     )
     layer: int | None = steps_option(
         metavar="N", help="Which of several layers, from 0.  [default: the first]"

@@ -98,7 +98,13 @@ class ModelOptions:
     """A model whose weights are used in place of random ones."""
 
     model: str | None = model_option(
-        None, "--model", "-m", help=MODEL_HELP, short=MODEL_SHORT_HELP, **MODEL_FACTS
+        None,
+        "--model",
+        "-m",
+        help=MODEL_HELP,
+        short=MODEL_SHORT_HELP,
+        **MODEL_FACTS,
+        also="checkpoint weights-file pretrained",
     )
 
 
@@ -192,21 +198,27 @@ class AttentionOptions:
         help="The number of heads.  [default: the variant's]",
         short="The number of attention heads: --heads 4",
         example="4",
+        also="num-heads n-heads nheads n-head num-attention-heads",
     )
     kv_heads: int | None = attention_option(
         metavar="N",
         help="The number of heads of keys and values, shared evenly by the heads (grouped-query "
         "attention; 1 is multi-query attention).  [default: one for each head]",
         example="1",
+        also="gqa mqa groups n-kv-heads num-kv-heads num-key-value-heads",
     )
     head_dim: int | None = attention_option(
-        metavar="N", help="The width of one head.  [default: dim over heads]", example="4"
+        metavar="N",
+        help="The width of one head.  [default: dim over heads]",
+        example="4",
+        also="d-k dk head-size head-width key-dim",
     )
     scoring: ScoreKind = attention_option(
         "dot",
         metavar="NAME",
         help="How a query is compared with a key: {choices:about}.",
         choices=f"{VARIANTS}:SCORE_KINDS",
+        also="bahdanau additive score score-function similarity",
     )
     scale: bool | None = attention_option(
         help="Divide scores by the square root of a head's width.  [default: the variant's]"
@@ -225,11 +237,13 @@ class AttentionOptions:
         metavar="X",
         help="Also divide scores by X: below 1 sharper, above 1 flatter.",
         example="0.5",
+        also="softmax sharpness beta",
     )
     soft_cap: float | None = attention_option(
         metavar="X",
         help="Cap scores smoothly at X: X · tanh(score / X), as Gemma 2 does.",
         example="50",
+        also="softcap cap clip logit-cap softcapping attn-logit-softcapping tanh",
     )
     dropout: float | None = attention_option(
         metavar="P",
@@ -242,6 +256,7 @@ class AttentionOptions:
         help="How positions are encoded: {choices} (rotary-halves: pairs as in Hugging Face's "
         "models).",
         choices=f"{SETTINGS}:POSITIONS",
+        also="rope rotary alibi sinusoidal positional",
     )
     position_base: float = number_option(
         10_000.0,
@@ -251,6 +266,7 @@ class AttentionOptions:
         example="500000",
         sources={"with_base": f"{SETTINGS}:POSITIONS_WITH_BASE"},
         shows_default=False,
+        also="rope-theta rope-base theta base rope-freq-base",
     )
     embeddings: str | None = number_option(
         metavar="FILE|MODEL",
@@ -275,18 +291,21 @@ class NumberOptions:
         metavar="N",
         help="Use another random seed.",
         short="Use a random seed other than 42: --seed 7",
+        also="random-seed random-state rng manual-seed",
     )
     device: str = number_option(
         "auto",
         metavar="NAME",
         help="Where to compute: auto, cpu, cuda, cuda:1, mps, …",
         choices=f"{VARIANTS}:DEVICES",
+        also="gpu cuda cpu mps",
     )
     dtype: Dtype = number_option(
         "float32",
         metavar="NAME",
         help="The precision: {choices}.",
         choices=f"{SETTINGS}:DTYPES",
+        also="precision float16 bfloat16 half fp16",
     )
 
 
@@ -352,6 +371,7 @@ class WithoutOptions:
         "head's output becomes 0, or its mean over the sentence: L0H0=mean.",
         short="Switch heads off, to see whether they matter: --without L1H1",
         example="L0H0",
+        also="ablate ablation knock-out knockout switch-off prune remove off",
     )
 
 
@@ -376,6 +396,7 @@ class BlockOptions:
         metavar="N",
         help="Stack N blocks: attention, add and LayerNorm, feed-forward, add and LayerNorm.",
         example="2",
+        also="n-layers num-layers depth block blocks transformer",
     )
     norm: NormPlacement = block_option(
         "post",
@@ -393,14 +414,18 @@ class BlockOptions:
         metavar="N",
         help="The inner width of feed-forward.  [default: 4 times dim]",
         example="32",
+        also="d-ff ffn mlp ff",
     )
     attention_only: bool = block_option(
-        False, help="Leave feed-forward out: a block is attention, add and LayerNorm."
+        False,
+        help="Leave feed-forward out: a block is attention, add and LayerNorm.",
+        also="no-mlp no-ffn no-feed-forward attn-only",
     )
     memory: str | None = block_option(
         metavar="TEXT",
         help="A second sentence that each block also attends to (cross-attention).",
         example='"Ich lerne das"',
+        also="cross encoder source context",
     )
 
 

@@ -22,6 +22,7 @@ class TrainingOptions:
         short="Learn for N steps, however accurate the model is: --steps 1000",
         example="1000",
         is_recorded=False,
+        also="epochs iterations iters max-steps n-steps",
     )
     until: float | None = learning_option(
         metavar="SHARE",
@@ -30,18 +31,21 @@ class TrainingOptions:
         short="Learn until this share of answers is correct: --until 0.95",
         example="0.95",
         is_recorded=False,
+        also="accuracy target patience stop-at",
     )
     batch: int | None = learning_option(
         metavar="N",
         help="How many sentences each step learns from.  [default: the task's]",
         example="64",
         is_recorded=False,
+        also="batch-size",
     )
     rate: float | None = learning_option(
         metavar="X",
         help="The learning rate (of AdamW).  [default: the task's]",
         example="0.003",
         is_recorded=False,
+        also="lr learning-rate",
     )
 
 
@@ -85,6 +89,7 @@ class LearnOptions:
         short='The sentence that is drawn: --watch "a b c d e f g h"',
         example='"a b c d e f g h"',
         is_recorded=False,
+        also="example-sentence probe",
     )
     save: Path | None = learning_option(
         metavar="FOLDER",
@@ -106,4 +111,5 @@ class LearnOptions:
         is_path=True,
         is_read=True,
         is_recorded=False,
+        also="resume continue restart",
     )
