@@ -58,7 +58,7 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "Take a tour: five pictures in the terminal, each with its command.",
     ),
     "quiz": (
-        "attnviz.cli.quiz:quiz_command",
+        "attnviz.wings.quiz.command:quiz_command",
         "Ask questions about attention: predict first, then see the numbers.",
     ),
     "learn": (

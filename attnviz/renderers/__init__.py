@@ -48,8 +48,8 @@ FORMATS = {
     ".csv": Format("attnviz.renderers.data:csv", "rows"),
 }
 EXERCISE_RENDERERS = {  # of a View with a sheet of exercises
-    ".html": "attnviz.renderers.page.quiz_page:quiz_html",
-    ".pdf": "attnviz.renderers.picture.exercise_pages:exercise_pdf",
+    ".html": "attnviz.wings.quiz.page:quiz_html",
+    ".pdf": "attnviz.wings.quiz.sheet:exercise_pdf",
 }
 TERMINAL_SVG_RENDERER = "attnviz.renderers.terminal.svg:svg"
 PAGE_DIVIDER = "attnviz.renderers.picture.still_pictures:divide_pages"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from attnviz.analysis.quiz.attention_row import MAX_CLEAR_EVENNESS, MAX_SHOWN_KEYS, AttentionRow
-from attnviz.analysis.quiz.lesson import MAX_ANSWERS
-from attnviz.analysis.quiz.question_search import MAX_SUMMED, MIN_SHARPENING
+from attnviz.wings.quiz.attention_row import MAX_CLEAR_EVENNESS, MAX_SHOWN_KEYS, AttentionRow
+from attnviz.wings.quiz.lesson import MAX_ANSWERS
+from attnviz.wings.quiz.questions import MAX_SUMMED, MIN_SHARPENING
 from attnviz.wording.numbers import share_text
 from attnviz.wording.words import counted
 

@@ -153,7 +153,7 @@ def is_lesson(name: str) -> bool:
 
 def read_course() -> Lesson:
     """Return the lesson of a quiz without a text: from random vectors to models that learned."""
-    place = package_files("attnviz.analysis.quiz").joinpath(COURSE_FILE)
+    place = package_files("attnviz.wings.quiz").joinpath(COURSE_FILE)
     table = toml.Table.read(Path(COURSE_FILE), "lesson", place.read_text("utf-8"))
     return replace(_build_lesson(table), is_course=True)
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from attnviz.analysis.quiz.question_search import Question
-from attnviz.analysis.quiz.quiz_from_lesson import Quiz
 from attnviz.traces.trace import join_provenances
 from attnviz.views.grids.exercise import LETTERS, Exercise, ExerciseSheet
 from attnviz.views.grids.section import Section
-from attnviz.views.quiz.question_words import build_exercise
 from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, build_page
+from attnviz.wings.quiz.questions import Question
+from attnviz.wings.quiz.quiz import Quiz
+from attnviz.wings.quiz.words import build_exercise
 from attnviz.wording.commands import Command
 from attnviz.wording.words import and_list, counted
 

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from attnviz.analysis.quiz.attention_row import AttentionRow, attention_rows
-from attnviz.analysis.quiz.lesson import (
+from attnviz.errors import AttnvizError
+from attnviz.traces.from_text import trace
+from attnviz.traces.settings import format_head_id
+from attnviz.traces.trace import Trace
+from attnviz.wings.quiz.attention_row import AttentionRow, attention_rows
+from attnviz.wings.quiz.lesson import (
     DEFAULT_QUESTIONS,
     Lesson,
     LessonText,
     OwnQuestion,
     refuse_long_text,
 )
-from attnviz.analysis.quiz.question_search import FINDERS, Question, build_search
-from attnviz.analysis.quiz.unclear import explain_unclear
-from attnviz.errors import AttnvizError
-from attnviz.traces.from_text import trace
-from attnviz.traces.settings import format_head_id
-from attnviz.traces.trace import Trace
+from attnviz.wings.quiz.questions import FINDERS, Question, build_search
+from attnviz.wings.quiz.unclear import explain_unclear
 from attnviz.wording.words import and_list, counted
 
 MAX_QUOTED = 40  # letters of a text in a note

@@ -10,17 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attnviz.analysis.quiz.lesson import (
-    DEFAULT_QUESTIONS,
-    QUESTION_KINDS,
-    Lesson,
-    LessonText,
-    is_lesson,
-    read_course,
-    read_lesson,
-    refuse_long_text,
-    refuse_question_count,
-)
 from attnviz.cli import output, text_source
 from attnviz.cli.help import section_argument, section_option
 from attnviz.cli.messages import print_message, with_timer
@@ -36,6 +25,17 @@ from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces import early_checks
 from attnviz.traces.settings import Settings
+from attnviz.wings.quiz.lesson import (
+    DEFAULT_QUESTIONS,
+    QUESTION_KINDS,
+    Lesson,
+    LessonText,
+    is_lesson,
+    read_course,
+    read_lesson,
+    refuse_long_text,
+    refuse_question_count,
+)
 from attnviz.wording.commands import (
     Command,
     changed_options,
@@ -45,7 +45,7 @@ from attnviz.wording.commands import (
 )
 
 if TYPE_CHECKING:
-    from attnviz.analysis.quiz.quiz_from_lesson import Quiz
+    from attnviz.wings.quiz.quiz import Quiz
 
 QUIZ_SUFFIXES = (".html", ".pdf", ".md", ".txt", ".json")
 KEY_WORDS = {"key", "solution", "solutions"}  # first or last in the name of a key
@@ -160,7 +160,7 @@ def quiz_command(
     lesson = lesson.with_kinds(kinds) if kinds else lesson
     _refuse_untraceable(lesson)
 
-    from attnviz.analysis.quiz.quiz_from_lesson import (
+    from attnviz.wings.quiz.quiz import (
         build_quiz,
     )  # torch, for which errors need not wait
 
@@ -245,7 +245,7 @@ def _deliver(
     pictures: PictureOptions,
 ) -> None:
     """Write the files of a quiz, or print it, or ask its questions if this is a terminal."""
-    from attnviz.views.quiz.quiz_view import view
+    from attnviz.wings.quiz.view import view
 
     sheet, key = (
         view(quiz, answers=answers, line=line).with_title(pictures.title)
@@ -262,7 +262,7 @@ def _deliver(
         output.print_json(key)
     elif not outputs.out:
         if is_interactive() and not quiz_options.answers:
-            from attnviz.cli.quiz_round import play_round
+            from attnviz.wings.quiz.round import play_round
 
             play_round(sheet, outputs, pictures)
         else:

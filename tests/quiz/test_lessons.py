@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attnviz.analysis.quiz.lesson import ASK_KEYS, LESSON_KEYS, TEXT_KEYS, read_course
 from attnviz.traces import toml_reader as toml
+from attnviz.wings.quiz.lesson import ASK_KEYS, LESSON_KEYS, TEXT_KEYS, read_course
 from tests.conftest import ROOT, Attnviz
 
 TEXT = '[[texts]]\ntext = "I am learning this"\n'

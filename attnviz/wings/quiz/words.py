@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.analysis.quiz.attention_row import AttentionRow
-from attnviz.analysis.quiz.lesson import OwnQuestion
-from attnviz.analysis.quiz.question_search import Question
 from attnviz.cells import StoredCells
 from attnviz.views.attention_facts import find_mask_shape
 from attnviz.views.grids.axes import plain_axis
@@ -25,6 +22,9 @@ from attnviz.views.reading import has_single_attention, token_axis
 from attnviz.views.steps import step_sums
 from attnviz.views.steps.scene import Scene, StepSettings
 from attnviz.views.trace import vectors_grid
+from attnviz.wings.quiz.attention_row import AttentionRow
+from attnviz.wings.quiz.lesson import OwnQuestion
+from attnviz.wings.quiz.questions import Question
 from attnviz.wording.numbers import exact_text, fixed_text, percent_text
 from attnviz.wording.sums import Sum
 from attnviz.wording.words import and_list, bidi_isolated, counted

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from attnviz.analysis.quiz.lesson import Lesson, LessonText, OwnQuestion, read_course
-from attnviz.analysis.quiz.quiz_from_lesson import Quiz, build_quiz
 from attnviz.renderers import Look
-from attnviz.renderers.picture.exercise_pages import exercise_layouts
 from attnviz.renderers.picture.glyphs import fixed_settings
 from attnviz.renderers.picture.items import Block, Layout, Words
 from attnviz.renderers.picture.page_frame import Captions, words_have_room
 from attnviz.traces.settings import Settings
-from attnviz.views.quiz.quiz_view import view
+from attnviz.wings.quiz.lesson import Lesson, LessonText, OwnQuestion, read_course
+from attnviz.wings.quiz.quiz import Quiz, build_quiz
+from attnviz.wings.quiz.sheet import exercise_layouts
+from attnviz.wings.quiz.view import view
 from tests import not_none, run_process
 
 LONG_WORDS = "a head that reads " + "very " * 30 + "far"

@@ -16,24 +16,24 @@ from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
 import attnviz as library
-from attnviz.analysis.quiz.attention_row import AttentionRow
-from attnviz.analysis.quiz.lesson import (
+from attnviz.errors import AttnvizError
+from attnviz.traces.from_text import trace
+from attnviz.traces.matrices import parse_matrices
+from attnviz.traces.settings import Settings
+from attnviz.traces.trace import Trace
+from attnviz.wings.quiz.attention_row import AttentionRow
+from attnviz.wings.quiz.lesson import (
     QUESTION_KINDS,
     Lesson,
     LessonText,
     read_course,
     read_lesson,
 )
-from attnviz.analysis.quiz.question_search import FINDERS, Question, build_search
-from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
-from attnviz.errors import AttnvizError
-from attnviz.renderers.picture.exercise_pages import PaperPart, _even_pages
-from attnviz.traces.from_text import trace
-from attnviz.traces.matrices import parse_matrices
-from attnviz.traces.settings import Settings
-from attnviz.traces.trace import Trace
-from attnviz.views.quiz.question_words import WORDS, build_exercise
-from attnviz.views.quiz.quiz_view import view
+from attnviz.wings.quiz.questions import FINDERS, Question, build_search
+from attnviz.wings.quiz.quiz import build_quiz
+from attnviz.wings.quiz.sheet import PaperPart, _even_pages
+from attnviz.wings.quiz.view import view
+from attnviz.wings.quiz.words import WORDS, build_exercise
 from tests import not_none
 from tests.conftest import Attnviz
 from tests.tiers import examples

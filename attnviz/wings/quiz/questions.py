@@ -14,14 +14,14 @@ from jaxtyping import Float
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.maps import maps_of_heads
 from attnviz.analysis.inspection.patterns import HeadPatterns, KeyPattern, find_patterns
-from attnviz.analysis.quiz.attention_row import (
+from attnviz.traces.trace import Trace
+from attnviz.wings.quiz.attention_row import (
     MAX_EVENNESS,
     AttentionRow,
     attention_rows,
     has_plain_mask,
 )
-from attnviz.analysis.quiz.lesson import MAX_ANSWERS, OwnQuestion
-from attnviz.traces.trace import Trace
+from attnviz.wings.quiz.lesson import MAX_ANSWERS, OwnQuestion
 
 Answer = TypeVar("Answer")
 MIN_ANSWER_GAP = 0.05  # between two weights that are answers

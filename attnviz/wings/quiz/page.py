@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from functools import partial
 from html import escape
 from string import Template
 
@@ -25,8 +26,10 @@ from attnviz.views.grids.section import Section
 from attnviz.views.view import View
 from attnviz.wording.printable import exact_json
 
-QUIZ_SCRIPTS = ("script/elements.js", "script/markup.js", "quiz/quiz.js")
-QUIZ_STYLES = ("style/style.css", "style/panels.css", "style/paper.css", "quiz/quiz.css")
+PAGE_SCRIPTS = ("script/elements.js", "script/markup.js")
+PAGE_STYLES = ("style/style.css", "style/panels.css", "style/paper.css")
+
+read_quiz_file = partial(read_page_file, package="attnviz.wings.quiz")
 
 
 def quiz_html(view: View, look: Look) -> Iterator[bytes]:
@@ -36,8 +39,9 @@ def quiz_html(view: View, look: Look) -> Iterator[bytes]:
     """
     assert view.sheet is not None, "a quiz has a sheet of exercises"
     exercises = view.sheet.exercises
-    style = theme_rules(look.colors) + "".join(map(read_page_file, QUIZ_STYLES))
-    script = join_scripts(QUIZ_SCRIPTS)
+    style = theme_rules(look.colors) + "".join(map(read_page_file, PAGE_STYLES))
+    style += read_quiz_file("quiz.css")
+    script = join_scripts(PAGE_SCRIPTS, read_quiz_file("quiz.js"))
     theme = "" if look.theme == DEFAULT_THEME else f' class="{look.theme}"'
     title = view.headline if view.has_chosen_title else view.title
     words = {
@@ -53,7 +57,7 @@ def quiz_html(view: View, look: Look) -> Iterator[bytes]:
         "style": style,
         "script": script,
     }
-    yield Template(read_page_file("quiz/quiz.html")).substitute(words).encode()
+    yield Template(read_quiz_file("quiz.html")).substitute(words).encode()
 
 
 def _has_masks(exercises: tuple[Exercise, ...]) -> bool:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from attnviz.analysis.quiz.lesson import Lesson, LessonText, read_course
-from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.traces.settings import Settings
-from attnviz.views.quiz.question_words import build_exercise
-from attnviz.views.quiz.quiz_view import view
+from attnviz.wings.quiz.lesson import Lesson, LessonText, read_course
+from attnviz.wings.quiz.quiz import build_quiz
+from attnviz.wings.quiz.view import view
+from attnviz.wings.quiz.words import build_exercise
 from tests import not_none
 from tests.browser import page_in_browser
 from tests.pages_by_hand import write_page

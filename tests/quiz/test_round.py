@@ -9,10 +9,10 @@ from functools import cache
 import pytest
 from rich.cells import cell_len
 
-from attnviz.analysis.quiz.lesson import read_course
-from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.views.grids.exercise import Exercise
-from attnviz.views.quiz.question_words import build_exercise
+from attnviz.wings.quiz.lesson import read_course
+from attnviz.wings.quiz.quiz import build_quiz
+from attnviz.wings.quiz.words import build_exercise
 from tests.terminals import run_on_terminal
 
 CODES = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)")

@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnviz.analysis.quiz.lesson import (
+from attnviz.errors import AttnvizError
+from attnviz.traces.from_text import trace
+from attnviz.traces.settings import Settings
+from attnviz.wings.quiz.lesson import (
     Lesson,
     LessonText,
     OwnQuestion,
     read_course,
     read_lesson,
 )
-from attnviz.analysis.quiz.question_search import FINDERS, Question, build_search
-from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
-from attnviz.errors import AttnvizError
-from attnviz.traces.from_text import trace
-from attnviz.traces.settings import Settings
-from attnviz.views.quiz.question_words import build_exercise
+from attnviz.wings.quiz.questions import FINDERS, Question, build_search
+from attnviz.wings.quiz.quiz import build_quiz
+from attnviz.wings.quiz.words import build_exercise
 from tests import not_none
 from tests.conftest import Attnviz
 

@@ -1,0 +1,1 @@
+"""WINGS: products that the core does not need, and what each adds to it."""
