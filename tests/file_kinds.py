@@ -122,7 +122,7 @@ FILE_KINDS = (
 # Modules that open files of other kinds: none of them comes from a stranger.
 OWN_FILES = {
     "cli.app": "the null device",
-    "cli.explore": "the terminal",
+    "wings.explore.command": "the terminal",
     "cli.torchrun": "the null device",
     "machine.atomic_files": "what is written, and its folder",
     "machine.files": "files for the readers above",

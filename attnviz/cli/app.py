@@ -42,7 +42,7 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "Show what the heads of a trained model do on a sentence.",
     ),
     "explore": (
-        "attnviz.cli.explore:explore_command",
+        "attnviz.wings.explore.command:explore_command",
         "Explore the heads of a sentence in the terminal, with the arrow keys.",
     ),
     "survey": (

@@ -14,7 +14,6 @@ from rich.cells import cell_len
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.cells import FULL_SLICE, Cells, Patch, StoredCells
-from attnviz.cli.explorer.place import Place
 from attnviz.cli.inspect import MODEL_DECIDED_OPTIONS
 from attnviz.errors import AttnvizError
 from attnviz.renderers.terminal.screen import fit_columns
@@ -35,6 +34,7 @@ from attnviz.views.settings_line import settings_by_importance
 from attnviz.views.steps.walk import Walk, steps
 from attnviz.views.trace_data import explore_trace
 from attnviz.views.view import View, printable_value
+from attnviz.wings.explore.place import Place
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.numbers import fixed_text, percent_text
 from attnviz.wording.words import bidi_isolated

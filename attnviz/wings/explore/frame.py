@@ -15,9 +15,6 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.cli.explorer.keys import KEYS, keys_of_pane, last_line_words
-from attnviz.cli.explorer.place import FAR, Place
-from attnviz.cli.explorer.subject import SMALL_MAP_SIDE, Subject
 from attnviz.renderers.terminal.lines import panel_lines
 from attnviz.renderers.terminal.screen import (
     BOLD_STYLE,
@@ -46,6 +43,9 @@ from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.number_formats import cell_format
 from attnviz.views.settings_line import PART_SEPARATOR
+from attnviz.wings.explore.keys import KEYS, keys_of_pane, last_line_words
+from attnviz.wings.explore.place import FAR, Place
+from attnviz.wings.explore.subject import SMALL_MAP_SIDE, Subject
 
 MOUSE_NOTE = (
     "The mouse works, too: click a cell, a word, a head, the name of a row or column, or a key in "

@@ -28,26 +28,26 @@ from rich.console import Console
 from rich.style import Style
 
 from attnviz import from_weights, trace
-from attnviz.cli import explore
-from attnviz.cli.explorer import session, subject
-from attnviz.cli.explorer.application import Explorer
-from attnviz.cli.explorer.frame import (
-    MARK_STYLE,
-    MIN_SIZE,
-    body_height,
-    matrix_layout,
-    sheet_layout,
-)
-from attnviz.cli.explorer.keys import ALL_PANES, KEYS, MOVES, Key, last_line_words
-from attnviz.cli.explorer.place import Place, keep_in_sight, step_layer
-from attnviz.cli.explorer.session import ACTIONS, CARET_STYLE, Job, Session
-from attnviz.cli.explorer.subject import Subject, open_subject
 from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
 from attnviz.errors import AttnvizError
 from attnviz.renderers.terminal.screen import ColorDepth, Screen, marker_color
 from attnviz.traces.inputs import build_source
 from attnviz.traces.trace import Trace
 from attnviz.views.conclusions.weight_titles import head_weights_title
+from attnviz.wings.explore import command as explore
+from attnviz.wings.explore import session, subject
+from attnviz.wings.explore.application import Explorer
+from attnviz.wings.explore.frame import (
+    MARK_STYLE,
+    MIN_SIZE,
+    body_height,
+    matrix_layout,
+    sheet_layout,
+)
+from attnviz.wings.explore.keys import ALL_PANES, KEYS, MOVES, Key, last_line_words
+from attnviz.wings.explore.place import Place, keep_in_sight, step_layer
+from attnviz.wings.explore.session import ACTIONS, CARET_STYLE, Job, Session
+from attnviz.wings.explore.subject import Subject, open_subject
 from attnviz.wording.commands import parse_command
 from attnviz.wording.printable import printable_text
 from tests import LONGEST, not_none, run_process
@@ -1314,7 +1314,7 @@ class Tmux:
 
 CRASHING_SCRIPT = """
 from attnviz.cli.app import run_command_line
-from attnviz.cli.explorer.session import Session
+from attnviz.wings.explore.session import Session
 Session.resize = lambda self, *size: 1 / 0
 run_command_line(["explore", "I am"])
 """

@@ -18,9 +18,9 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from attnviz.cli.explorer.session import Job, Session
 from attnviz.machine import exit_handling
 from attnviz.renderers.terminal.screen import line_segments
+from attnviz.wings.explore.session import Job, Session
 
 WHEEL_ROWS = 3
 SECONDS_BETWEEN_SIZES = 1.0

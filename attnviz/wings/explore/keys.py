@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from attnviz.cli.explorer.place import Pane
+from attnviz.wings.explore.place import Pane
 
 MATRIX: tuple[Pane, ...] = ("matrix",)
 RESULTS: tuple[Pane, ...] = ("matrix", "overview", "arithmetic")

@@ -77,9 +77,9 @@ def explore_command(
 
     from rich.console import Console
 
-    from attnviz.cli.explorer.application import run_session
-    from attnviz.cli.explorer.session import Session
-    from attnviz.cli.explorer.subject import open_subject
+    from attnviz.wings.explore.application import run_session
+    from attnviz.wings.explore.session import Session
+    from attnviz.wings.explore.subject import open_subject
 
     with background.silent_terminal(), with_timer("reading all heads", quiet=False):
         subject, place = open_subject(trace, outputs.query)

@@ -14,7 +14,14 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.cli.explorer.frame import (
+from attnviz.cli.output import refuse_undeliverable
+from attnviz.cli.output_options import OutputOptions, PictureOptions, look_from_options
+from attnviz.errors import QUOTED_WORD, AttnvizError
+from attnviz.machine import files
+from attnviz.machine.atomic_files import refuse_overwriting
+from attnviz.renderers import suffixes
+from attnviz.renderers.terminal.screen import BOLD_STYLE, DIM_STYLE, Screen
+from attnviz.wings.explore.frame import (
     MORE_BEFORE,
     ZOOMS,
     Frame,
@@ -29,7 +36,7 @@ from attnviz.cli.explorer.frame import (
     sentence_rows,
     sheet_layout,
 )
-from attnviz.cli.explorer.keys import (
+from attnviz.wings.explore.keys import (
     KEYS,
     MISSING_REASONS,
     PROMPT_KEY_NAMES,
@@ -40,7 +47,7 @@ from attnviz.cli.explorer.keys import (
     name_of_sign,
     unused_key_message,
 )
-from attnviz.cli.explorer.place import (
+from attnviz.wings.explore.place import (
     FAR,
     Pane,
     Place,
@@ -49,14 +56,7 @@ from attnviz.cli.explorer.place import (
     step_head,
     step_layer,
 )
-from attnviz.cli.explorer.subject import Subject, strongest_key
-from attnviz.cli.output import refuse_undeliverable
-from attnviz.cli.output_options import OutputOptions, PictureOptions, look_from_options
-from attnviz.errors import QUOTED_WORD, AttnvizError
-from attnviz.machine import files
-from attnviz.machine.atomic_files import refuse_overwriting
-from attnviz.renderers import suffixes
-from attnviz.renderers.terminal.screen import BOLD_STYLE, DIM_STYLE, Screen
+from attnviz.wings.explore.subject import Subject, strongest_key
 from attnviz.wording.printable import printable_text
 from attnviz.wording.words import counted
 
