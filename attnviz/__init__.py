@@ -16,16 +16,11 @@ if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison as Comparison
     from attnviz.analysis.comparison import compare as compare
     from attnviz.analysis.inspection.checkpoints import compare_checkpoints as compare_checkpoints
-    from attnviz.analysis.inspection.corpus_effects import head_effects as head_effects
     from attnviz.analysis.inspection.inspection import Inspection as Inspection
     from attnviz.analysis.inspection.inspection import inspect as inspect
     from attnviz.analysis.inspection.two_sentences import compare_models as compare_models
     from attnviz.analysis.inspection.two_sentences import compare_sentences as compare_sentences
     from attnviz.analysis.learning_comparison import compare_learning as compare_learning
-    from attnviz.analysis.minimal_pairs import MinimalPairs as MinimalPairs
-    from attnviz.analysis.minimal_pairs import pairs as pairs
-    from attnviz.analysis.survey import Survey as Survey
-    from attnviz.analysis.survey import survey as survey
     from attnviz.analysis.trace_film import Film as Film
     from attnviz.analysis.trace_film import film as film
     from attnviz.errors import AttnvizError as AttnvizError
@@ -38,6 +33,11 @@ if TYPE_CHECKING:
     from attnviz.traces.settings import Settings as Settings
     from attnviz.traces.trace import Trace as Trace
     from attnviz.views.steps.walk import steps as steps
+    from attnviz.wings.corpora.effects import head_effects as head_effects
+    from attnviz.wings.corpora.pairs import MinimalPairs as MinimalPairs
+    from attnviz.wings.corpora.pairs import pairs as pairs
+    from attnviz.wings.corpora.survey import Survey as Survey
+    from attnviz.wings.corpora.survey import survey as survey
 
 # Imported on first use: torch takes two seconds to load, and --help does not need it.
 _MODULES_BY_NAME = {
@@ -45,9 +45,9 @@ _MODULES_BY_NAME = {
     "Comparison": "analysis.comparison",
     "Film": "analysis.trace_film",
     "Inspection": "analysis.inspection.inspection",
-    "MinimalPairs": "analysis.minimal_pairs",
+    "MinimalPairs": "wings.corpora.pairs",
     "Settings": "traces.settings",
-    "Survey": "analysis.survey",
+    "Survey": "wings.corpora.survey",
     "Trace": "traces.trace",
     "compare": "analysis.comparison",
     "compare_checkpoints": "analysis.inspection.checkpoints",
@@ -57,14 +57,14 @@ _MODULES_BY_NAME = {
     "example": "examples.example_names",
     "film": "analysis.trace_film",
     "from_weights": "traces.external.from_weights",
-    "head_effects": "analysis.inspection.corpus_effects",
+    "head_effects": "wings.corpora.effects",
     "inspect": "analysis.inspection.inspection",
     "learn": "learning.training",
     "load": "traces.archive_reader",
     "models": "traces.models.model_names",
-    "pairs": "analysis.minimal_pairs",
+    "pairs": "wings.corpora.pairs",
     "steps": "views.steps.walk",
-    "survey": "analysis.survey",
+    "survey": "wings.corpora.survey",
     "trace": "traces.from_text",
 }
 __all__ = [*_MODULES_BY_NAME]

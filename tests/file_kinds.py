@@ -40,10 +40,15 @@ FILE_KINDS = (
     ),
     FileKind(
         "lines of texts (`survey`, `--texts`, `learn --file`)",
-        ("cli.corpus", "cli.survey", "traces.trained.batches", "learning.own_tasks"),
+        (
+            "wings.corpora.effects_command",
+            "wings.corpora.survey_command",
+            "traces.trained.batches",
+            "learning.own_tasks",
+        ),
         ("lines", "survey"),
     ),
-    FileKind("pairs of sentences (`.tsv`)", ("analysis.pair_file",), ("pairs",)),
+    FileKind("pairs of sentences (`.tsv`)", ("wings.corpora.pair_file",), ("pairs",)),
     FileKind(
         "saved traces (`.json`, `.npz`)",
         ("traces.archive_reader", "cli.saved_trace"),

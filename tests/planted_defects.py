@@ -108,7 +108,7 @@ DEFECTS = (
     ),
     Defect(
         "an interval with half of its correction",
-        "analysis/mean_estimates.py",
+        "wings/corpora/mean_estimates.py",
         "(steps - skewness / (6 * counts))",
         "(steps - skewness / (3 * counts))",
     ),

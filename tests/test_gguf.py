@@ -34,7 +34,7 @@ from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.model_location import ModelLocation, locate_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.inspection.generated import generated_text_notes
-from attnviz.views.survey import view as view_of_survey
+from attnviz.wings.corpora.survey_view import view as view_of_survey
 from attnviz.wording.words import counted
 from tests import not_none
 from tests.conftest import Attnviz

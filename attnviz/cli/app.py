@@ -46,11 +46,11 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "Explore the heads of a sentence in the terminal, with the arrow keys.",
     ),
     "survey": (
-        "attnviz.cli.survey:survey_command",
+        "attnviz.wings.corpora.survey_command:survey_command",
         "Show what each head of a trained model does over many texts.",
     ),
     "pairs": (
-        "attnviz.cli.pairs:pairs_command",
+        "attnviz.wings.corpora.pairs_command:pairs_command",
         "Show which heads follow the meaning when one word changes.",
     ),
     "demo": (

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from attnviz.cli import output
-from attnviz.cli.corpus import EffectOptions, deliver_corpus_effects
+from attnviz.cli.effect_options import EffectOptions
 from attnviz.cli.help import section_option
 from attnviz.cli.options import accept_options
 from attnviz.cli.output_options import OutputOptions, PictureOptions
@@ -19,6 +19,7 @@ from attnviz.traces.early_checks import refuse_ranking_trained
 from attnviz.traces.models.model_names import MINILM, find_model_path, shipped_names
 from attnviz.traces.settings import TRAINED_ONLY_RULES, Settings
 from attnviz.traces.trained.model_location import is_trained
+from attnviz.wings.corpora.effects_command import deliver_corpus_effects
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.rules import check_rules
 

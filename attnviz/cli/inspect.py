@@ -18,7 +18,7 @@ from attnviz.analysis.inspection.inspect_options import (
     InspectOptions,
 )
 from attnviz.cli import output, text_source
-from attnviz.cli.corpus import EffectOptions, deliver_corpus_effects
+from attnviz.cli.effect_options import EffectOptions
 from attnviz.cli.help import section_option
 from attnviz.cli.messages import with_progress_bar
 from attnviz.cli.options import (
@@ -46,6 +46,7 @@ from attnviz.cli.trace_options import (
 from attnviz.errors import AttnvizError
 from attnviz.renderers import suffixes
 from attnviz.traces.models.model_names import MINILM
+from attnviz.wings.corpora.effects_command import deliver_corpus_effects
 from attnviz.wording.commands import Command, changed_options
 
 if TYPE_CHECKING:

@@ -47,15 +47,15 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "Learning": "attnviz.views.learning_comparison:view",
     "Walk": "attnviz.views.steps.walk:view",
     "Example": "attnviz.views.example:view",
-    "MinimalPairs": "attnviz.views.minimal_pairs:view",
+    "MinimalPairs": "attnviz.wings.corpora.pairs_view:view",
     "Ranking": "attnviz.views.head_ranking:view",
     "TraceComparison": "attnviz.views.inspection.two_sentences:view",
     "CheckpointComparison": "attnviz.views.inspection.checkpoints:view",
     "Film": "attnviz.views.trace_film:view",
     "Inspection": "attnviz.views.inspection.view:view",
-    "CorpusEffects": "attnviz.views.inspection.corpus_effects:view",
+    "CorpusEffects": "attnviz.wings.corpora.effects_view:view",
     "Learned": "attnviz.views.learned.view:view",
-    "Survey": "attnviz.views.survey:view",
+    "Survey": "attnviz.wings.corpora.survey_view:view",
 }
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
 SCREEN_FUNCTION = "attnviz.renderers.terminal.lines:screen_text"

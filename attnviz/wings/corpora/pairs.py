@@ -21,9 +21,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_test
-from attnviz.analysis.mean_estimates import mean_intervals
-from attnviz.analysis.pair_file import MinimalPair, read_pairs
 from attnviz.errors import AttnvizError
 from attnviz.tokens.grouping import WORD_REGEX, words_of_text
 from attnviz.tokens.tokens import Tokens
@@ -41,6 +38,9 @@ from attnviz.traces.trained.batches import (
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.pieces import cut_texts
 from attnviz.traces.trained.tracing import transformer_provenance
+from attnviz.wings.corpora.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, sign_flip_test
+from attnviz.wings.corpora.mean_estimates import mean_intervals
+from attnviz.wings.corpora.pair_file import MinimalPair, read_pairs
 from attnviz.wording.keywords import built_by, with_checked_arguments
 from attnviz.wording.words import and_list, counted
 

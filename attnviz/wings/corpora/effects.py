@@ -21,14 +21,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnviz.analysis.corpus_texts import (
-    Answers,
-    CorpusText,
-    FilledTexts,
-    join_answers,
-    refuse_other_answers,
-)
-from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, HeadTest, bootstrap_test
 from attnviz.analysis.inspection.effects import (
     ANSWER_PURPOSE,
     EFFECT_PURPOSE,
@@ -46,7 +38,6 @@ from attnviz.analysis.inspection.inspect_options import (
     refuse_odd_metric,
 )
 from attnviz.analysis.inspection.maps import build_maps
-from attnviz.analysis.mean_estimates import CorpusEstimates, RepeatedTexts
 from attnviz.errors import AttnvizError
 from attnviz.machine.exit_handling import stop_on_interrupt
 from attnviz.traces.from_text import trace_source
@@ -62,6 +53,15 @@ from attnviz.traces.trained.forward_pass import prepare_input
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
+from attnviz.wings.corpora.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, HeadTest, bootstrap_test
+from attnviz.wings.corpora.mean_estimates import CorpusEstimates, RepeatedTexts
+from attnviz.wings.corpora.texts import (
+    Answers,
+    CorpusText,
+    FilledTexts,
+    join_answers,
+    refuse_other_answers,
+)
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
 
 if TYPE_CHECKING:

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import AttnvizError, MinimalPairs, pairs, trace
-from attnviz.analysis.head_tests import LEVEL, sign_flip_test
-from attnviz.analysis.minimal_pairs import MIN_SHIFT, measure_heads
-from attnviz.analysis.pair_file import MinimalPair, read_pairs
 from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import Screen
 from attnviz.traces.trace import Provenance
-from attnviz.views.minimal_pairs import pair_sentences
-from tests.conftest import Attnviz
+from attnviz.wings.corpora.head_tests import LEVEL, sign_flip_test
+from attnviz.wings.corpora.pair_file import MinimalPair, read_pairs
+from attnviz.wings.corpora.pairs import MIN_SHIFT, measure_heads
+from attnviz.wings.corpora.pairs_view import pair_sentences
+from tests.conftest import ROOT, Attnviz
 from tests.refusals import assert_refused
 from tests.small_transformers import Saved
 
-SAMPLE = Path(__file__).parent.parent / "sample_texts" / "pairs.tsv"
+SAMPLE = ROOT / "sample_texts" / "pairs.tsv"
 CAUSAL_SAMPLE = SAMPLE.with_name("pairs_causal.tsv")
 START = "The animal did not cross the street because it was too"
 ROW = (f"{START} tired.", f"{START} wide.", "it", "animal", "street")
@@ -114,7 +114,7 @@ def test_p_values_of_many_pairs_are_near_those_of_all_flips(
 ) -> None:
     shifts = np.random.default_rng(5).normal(0.006, 0.02, (12, 4))
     p_values_of_all = sign_flip_test(shifts, np.ones(4, bool), 42).p_values
-    monkeypatch.setattr("attnviz.analysis.head_tests.MAX_EXACT_OBSERVATIONS", 11)
+    monkeypatch.setattr("attnviz.wings.corpora.head_tests.MAX_EXACT_OBSERVATIONS", 11)
     p_values_of_some = sign_flip_test(shifts, np.ones(4, bool), 42).p_values
     assert abs(p_values_of_all - p_values_of_some).max() < 0.02
 

@@ -11,28 +11,12 @@ from functools import partial
 
 import numpy as np
 
-from attnviz.analysis.corpus_totals import SAMPLED_LINES
 from attnviz.analysis.inspection.patterns import (
     BROAD_PATTERN,
     MIN_BROAD_ENTROPY,
     MIN_PATTERN_EXCESS,
     PATTERN_KINDS,
     PatternKind,
-)
-from attnviz.analysis.line_measures import MEASURES
-from attnviz.analysis.mean_estimates import MAX_COMPARED_TEXTS, MIN_INTERVAL_OBSERVATIONS
-from attnviz.analysis.survey import (
-    GROUPS_LEVEL,
-    MIN_LINES,
-    MIN_PART_SHARE,
-    REPEATED_TEXTS,
-    REPEATED_TOKENS,
-    TENTHS,
-    CorpusPart,
-    Estimate,
-    Example,
-    Survey,
-    SurveyedHead,
 )
 from attnviz.traces.archive import Contents
 from attnviz.views.grids.axes import Axis, plain_axis, titled_axis
@@ -52,6 +36,22 @@ from attnviz.views.view import (
     head_cells,
     named_head_document,
 )
+from attnviz.wings.corpora.line_measures import MEASURES
+from attnviz.wings.corpora.mean_estimates import MAX_COMPARED_TEXTS, MIN_INTERVAL_OBSERVATIONS
+from attnviz.wings.corpora.survey import (
+    GROUPS_LEVEL,
+    MIN_LINES,
+    MIN_PART_SHARE,
+    REPEATED_TEXTS,
+    REPEATED_TOKENS,
+    TENTHS,
+    CorpusPart,
+    Estimate,
+    Example,
+    Survey,
+    SurveyedHead,
+)
+from attnviz.wings.corpora.totals import SAMPLED_LINES
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import number_or_none, percent_text, share_text
 from attnviz.wording.words import and_list, as_sentence, counted

@@ -22,15 +22,15 @@ import torch
 
 import attnviz as library
 from attnviz import AttnvizError, head_effects, inspect, trace
-from attnviz.analysis.inspection import corpus_effects
-from attnviz.analysis.inspection.corpus_effects import CorpusEffects
 from attnviz.analysis.inspection.effects import OutputMeasure
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.analysis.mean_estimates import mean_intervals
 from attnviz.machine import files
 from attnviz.traces.settings import HeadId
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.views.grids.words_and_bars import RankedBars
+from attnviz.wings.corpora import effects as corpus_effects
+from attnviz.wings.corpora.effects import CorpusEffects
+from attnviz.wings.corpora.mean_estimates import mean_intervals
 from tests.conftest import Attnviz
 from tests.small_transformers import TEXT, Saved
 

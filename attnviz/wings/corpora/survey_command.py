@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from attnviz.cli import output
-from attnviz.cli.corpus import count_lines, reporting_interrupt
 from attnviz.cli.messages import text_progress_bar
 from attnviz.cli.options import accept_options, settings_from_options
 from attnviz.cli.output_options import OutputOptions, PictureOptions
@@ -26,6 +25,7 @@ from attnviz.machine import files
 from attnviz.renderers import suffixes
 from attnviz.traces.early_checks import from_first_text
 from attnviz.traces.models.model_names import MINILM
+from attnviz.wings.corpora.effects_command import count_lines, reporting_interrupt
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.words import counted
 
@@ -61,7 +61,7 @@ def survey_command(
 
         command = Command(name="survey", options=changed_options(text, model, trained, attention))
         with _showing_progress(count_lines(text.file), quiet=outputs.quiet) as track:
-            from attnviz.analysis.survey import survey  # torch, which takes seconds
+            from attnviz.wings.corpora.survey import survey  # torch, which takes seconds
 
             result = survey(texts, settings, track=track)
     with reporting_interrupt(counted(result.lines, "line"), outputs, is_one=result.interrupted):

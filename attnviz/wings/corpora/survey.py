@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from attnviz.analysis.corpus_texts import FilledTexts
-from attnviz.analysis.corpus_totals import NO_LINE, CorpusTotals, KeptLine, kept_line, line_batch
 from attnviz.analysis.inspection.patterns import (
     BROAD_PATTERN,
     MIN_BROAD_ENTROPY,
@@ -30,16 +28,6 @@ from attnviz.analysis.inspection.patterns import (
     PatternKind,
     strongest_kinds,
 )
-from attnviz.analysis.line_measures import (
-    ANY_PAIR,
-    BROAD,
-    KINDS,
-    MEASURES,
-    BatchTokens,
-    LineMeasures,
-    join_layers,
-)
-from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
 from attnviz.errors import AttnvizError, model_error
 from attnviz.machine.exit_handling import stop_on_interrupt
 from attnviz.tokens.tokens import Tokens
@@ -66,6 +54,18 @@ from attnviz.traces.trained.pieces import (
 )
 from attnviz.traces.trained.tracing import transformer_provenance
 from attnviz.vectors.random_numbers import draw_uniform
+from attnviz.wings.corpora.line_measures import (
+    ANY_PAIR,
+    BROAD,
+    KINDS,
+    MEASURES,
+    BatchTokens,
+    LineMeasures,
+    join_layers,
+)
+from attnviz.wings.corpora.mean_estimates import MIN_INTERVAL_OBSERVATIONS
+from attnviz.wings.corpora.texts import FilledTexts
+from attnviz.wings.corpora.totals import NO_LINE, CorpusTotals, KeptLine, kept_line, line_batch
 from attnviz.wording.keywords import built_by, with_checked_arguments
 from attnviz.wording.numbers import share_text
 

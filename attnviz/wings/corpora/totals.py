@@ -14,11 +14,11 @@ from math import comb
 import numpy as np
 from jaxtyping import Float, Int
 
-from attnviz.analysis.line_measures import KINDS, MEASURES, LineMeasures
-from attnviz.analysis.mean_estimates import CorpusEstimates, MeanEstimates, RepeatedTexts
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trained.batches import TextBatch
 from attnviz.vectors.random_numbers import draw_uniform
+from attnviz.wings.corpora.line_measures import KINDS, MEASURES, LineMeasures
+from attnviz.wings.corpora.mean_estimates import CorpusEstimates, MeanEstimates, RepeatedTexts
 
 SAMPLED_LINES = 400
 TOP_LINES = 3  # on which a head does most of something

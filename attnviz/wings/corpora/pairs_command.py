@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from attnviz.analysis.pair_file import read_pairs
 from attnviz.cli import output
 from attnviz.cli.help import section_argument
 from attnviz.cli.options import accept_options, settings_from_options
@@ -20,6 +19,7 @@ from attnviz.cli.trace_options import (
 )
 from attnviz.renderers import suffixes
 from attnviz.traces.models.model_names import MINILM
+from attnviz.wings.corpora.pair_file import read_pairs
 from attnviz.wording.commands import Command, changed_options, path_without_folders
 
 
@@ -66,7 +66,7 @@ def pairs_command(
     model = replace(model, model=model.model or MINILM)
     settings = settings_from_options(TextOptions(), model, trained, attention)
 
-    from attnviz.analysis.minimal_pairs import pairs
+    from attnviz.wings.corpora.pairs import pairs
 
     command = Command(
         name="pairs",

@@ -17,13 +17,7 @@ import numpy as np
 import pytest
 
 from attnviz import AttnvizError, inspect, survey
-from attnviz.analysis import corpus_totals
-from attnviz.analysis import survey as survey_module
-from attnviz.analysis.corpus_totals import CorpusTotals, line_batch, valley_p_value
 from attnviz.analysis.inspection.patterns import COLUMN_PATTERN, PATTERN_KINDS
-from attnviz.analysis.line_measures import KINDS, MEASURES, LineMeasures
-from attnviz.analysis.survey import REPEATED_TOKENS, Survey, _repeated_tokens
-from attnviz.cli.survey import _showing_progress
 from attnviz.machine import files
 from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import Screen
@@ -32,7 +26,13 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trained import batches
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.views.grids.grid import Grid
-from attnviz.views.survey import survey_headline
+from attnviz.wings.corpora import survey as survey_module
+from attnviz.wings.corpora import totals as corpus_totals
+from attnviz.wings.corpora.line_measures import KINDS, MEASURES, LineMeasures
+from attnviz.wings.corpora.survey import REPEATED_TOKENS, Survey, _repeated_tokens
+from attnviz.wings.corpora.survey_command import _showing_progress
+from attnviz.wings.corpora.survey_view import survey_headline
+from attnviz.wings.corpora.totals import CorpusTotals, line_batch, valley_p_value
 from tests.conftest import Attnviz
 from tests.refusals import refusal_of
 from tests.small_transformers import Saved

@@ -7,9 +7,6 @@ from dataclasses import replace
 from functools import partial
 from math import isfinite, isnan
 
-from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, RANDOM_DRAWS
-from attnviz.analysis.inspection.corpus_effects import REPEATED_READING, CorpusEffects, MeanEffect
-from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
 from attnviz.traces.archive import Contents
 from attnviz.views.inspection.effects import (
     ABLATION_CAVEAT,
@@ -23,10 +20,13 @@ from attnviz.views.inspection.effects import (
     pair_remark,
     pair_sentences,
 )
-from attnviz.views.minimal_pairs import least_effect_text, p_text
 from attnviz.views.settings_line import settings_line
-from attnviz.views.survey import independence_statement, repeats_statement
 from attnviz.views.view import Group, View, build_page, head_table, named_head_document
+from attnviz.wings.corpora.effects import REPEATED_READING, CorpusEffects, MeanEffect
+from attnviz.wings.corpora.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, RANDOM_DRAWS
+from attnviz.wings.corpora.mean_estimates import MIN_INTERVAL_OBSERVATIONS
+from attnviz.wings.corpora.pairs_view import least_effect_text, p_text
+from attnviz.wings.corpora.survey_view import independence_statement, repeats_statement
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.numbers import fixed_text, number_or_none, share_text
 from attnviz.wording.words import and_list, as_sentence, counted

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
-from attnviz.analysis.head_tests import bootstrap_test
-from attnviz.analysis.mean_estimates import (
+from attnviz.wings.corpora.head_tests import bootstrap_test
+from attnviz.wings.corpora.mean_estimates import (
     CorpusEstimates,
     MeanEstimates,
     RepeatedTexts,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.analysis import head_tests
-from attnviz.analysis.head_tests import (
+from attnviz.wings.corpora import head_tests
+from attnviz.wings.corpora.head_tests import (
     LEVEL,
     MIN_TEST_OBSERVATIONS,
     bootstrap_test,

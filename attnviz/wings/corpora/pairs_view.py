@@ -9,10 +9,6 @@ from math import ceil, floor, isfinite, isinf
 
 import numpy as np
 
-from attnviz.analysis.head_tests import LEVEL, MIN_TEST_OBSERVATIONS, flips_text, smallest_p_value
-from attnviz.analysis.mean_estimates import MIN_INTERVAL_OBSERVATIONS
-from attnviz.analysis.minimal_pairs import MIN_SHIFT, MinimalPairs, PairedHead
-from attnviz.analysis.pair_file import COLUMNS
 from attnviz.cells import unmasked_cells
 from attnviz.traces.archive import Contents
 from attnviz.views.grids.axes import plain_axis
@@ -21,6 +17,15 @@ from attnviz.views.grids.scales import centred_scale
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.settings_line import stored_text
 from attnviz.views.view import Group, View, build_page, head_table, named_head_document
+from attnviz.wings.corpora.head_tests import (
+    LEVEL,
+    MIN_TEST_OBSERVATIONS,
+    flips_text,
+    smallest_p_value,
+)
+from attnviz.wings.corpora.mean_estimates import MIN_INTERVAL_OBSERVATIONS
+from attnviz.wings.corpora.pair_file import COLUMNS
+from attnviz.wings.corpora.pairs import MIN_SHIFT, MinimalPairs, PairedHead
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import (
     SUM_ROUNDING,
