@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from attnviz.analysis.trace_film import Film as Film
     from attnviz.analysis.trace_film import film as film
     from attnviz.errors import AttnvizError as AttnvizError
-    from attnviz.examples.example_names import example as example
     from attnviz.learning.training import learn as learn
     from attnviz.traces.archive_reader import load as load
     from attnviz.traces.external.from_weights import from_weights as from_weights
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from attnviz.wings.corpora.pairs import pairs as pairs
     from attnviz.wings.corpora.survey import Survey as Survey
     from attnviz.wings.corpora.survey import survey as survey
+    from attnviz.wings.examples.example_names import example as example
 
 # Imported on first use: torch takes two seconds to load, and --help does not need it.
 _MODULES_BY_NAME = {
@@ -54,7 +54,7 @@ _MODULES_BY_NAME = {
     "compare_learning": "analysis.learning_comparison",
     "compare_models": "analysis.inspection.two_sentences",
     "compare_sentences": "analysis.inspection.two_sentences",
-    "example": "examples.example_names",
+    "example": "wings.examples.example_names",
     "film": "analysis.trace_film",
     "from_weights": "traces.external.from_weights",
     "head_effects": "wings.corpora.effects",

@@ -18,10 +18,10 @@ BEGIN = "<!-- The tree, written by docs/write_tree.py: -->\n"
 END = "<!-- End of the tree -->\n"
 TOP_FOLDERS = (  # from the ground up, as imports run
     *("machine", "wording", "tokens", "vectors", "attention", "traces", "heads"),
-    *("learning", "analysis", "examples", "views", "renderers", "cli", "wings"),
+    *("learning", "analysis", "views", "renderers", "cli", "wings"),
 )
 WITHOUT_DOCSTRING = {  # data, templates, and folders of such
-    "examples/*.toml": "The worked examples; docs/examples.md explains every key.",
+    "wings/examples/*.toml": "The worked examples; docs/examples.md explains every key.",
     "learning/tasks/": "Tasks written as grammars; docs/learning.md explains every key.",
     "renderers/page/page.html": "The template of a page.",
     "renderers/page/script/": "The JavaScript of a page; `SCRIPT_FILES` in page.py has its order.",

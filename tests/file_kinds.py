@@ -71,7 +71,7 @@ FILE_KINDS = (
     ),
     FileKind(
         "worked examples (`.toml`)",
-        ("examples.example_files", "examples.example_names", "cli.example"),
+        ("wings.examples.example_files", "wings.examples.example_names", "wings.examples.command"),
         ("example",),
     ),
     FileKind("lessons of the quiz (`.toml`)", ("analysis.quiz.lesson",), ("quiz",)),

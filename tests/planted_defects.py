@@ -126,7 +126,7 @@ DEFECTS = (
     ),
     Defect(
         "a digit of a tutorial that may be wrong by a whole unit",
-        "examples/checking.py",
+        "wings/examples/checking.py",
         "0.5 * 10.0**exponent",
         "5.0 * 10.0**exponent",
     ),

@@ -12,10 +12,10 @@ from attnviz.analysis.aspects import ASPECTS
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli import help
 from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
-from attnviz.examples.example_names import example_titles
 from attnviz.renderers.colors import PALETTES
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.views.steps.step_selection import ATTENTION_STEP_NAMES, STEP_REQUIREMENTS
+from attnviz.wings.examples.example_names import example_titles
 from tests import run_process
 from tests.conftest import ROOT, Attnviz
 

@@ -30,7 +30,6 @@ import attnviz as library
 from attnviz.attention.variants import Variant
 from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS, ExampleCommandGroup, app
 from attnviz.errors import AttnvizError
-from attnviz.examples.example import Example
 from attnviz.learning.progress import Answer
 from attnviz.renderers import EXERCISE_RENDERERS, FORMATS
 from attnviz.tokens.tokens import Tokens
@@ -39,6 +38,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.views.grids.section import Section
 from attnviz.views.view import MACHINE_FIELDS, View, printable_value
+from attnviz.wings.examples.example import Example
 from attnviz.wings.quiz.lesson import Lesson, LessonText
 from attnviz.wings.quiz.quiz import build_quiz
 from attnviz.wings.quiz.view import view as quiz_view

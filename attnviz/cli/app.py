@@ -100,9 +100,9 @@ EXAMPLE_COMMANDS = {
         "attnviz.cli.listings:list_examples",
         "List the worked examples, and what each shows.",
     ),
-    "show": ("attnviz.cli.example:show_command", "Show a worked example step by step."),
+    "show": ("attnviz.wings.examples.command:show_command", "Show a worked example step by step."),
     "check": (
-        "attnviz.cli.example:check_command",
+        "attnviz.wings.examples.command:check_command",
         "Recompute worked examples, and compare them with the printed digits.",
     ),
 }
@@ -210,7 +210,7 @@ class ExampleCommandGroup(CommandGroup):
 
     def refuse_misspelt(self, args: Sequence[str]) -> None:
         """Refuse a first word that is neither a command nor the name or file of an example."""
-        from attnviz.examples import example_names
+        from attnviz.wings.examples import example_names
 
         word = args[0]
         if not example_names.is_example(word):

@@ -79,7 +79,7 @@ def list_tokenizers() -> None:
 def list_examples() -> None:
     """List the worked examples, and what each shows."""
     from attnviz.cli.messages import paged_output
-    from attnviz.examples.example_names import example_titles
+    from attnviz.wings.examples.example_names import example_titles
 
     titles_by_name = example_titles()
     first, width = next(iter(titles_by_name)), max(map(len, titles_by_name))

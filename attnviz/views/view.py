@@ -46,7 +46,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "Comparison": "attnviz.views.comparison:view",
     "Learning": "attnviz.views.learning_comparison:view",
     "Walk": "attnviz.views.steps.walk:view",
-    "Example": "attnviz.views.example:view",
+    "Example": "attnviz.wings.examples.view:view",
     "MinimalPairs": "attnviz.wings.corpora.pairs_view:view",
     "Ranking": "attnviz.views.head_ranking:view",
     "TraceComparison": "attnviz.views.inspection.two_sentences:view",

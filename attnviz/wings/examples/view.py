@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from attnviz.examples.example import Example
 from attnviz.traces.trace import Trace
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
+from attnviz.wings.examples.example import Example
 from attnviz.wording.commands import Command
 
 

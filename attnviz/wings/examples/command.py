@@ -15,16 +15,16 @@ from attnviz.cli.options import accept_options, command_line
 from attnviz.cli.output_options import Limit, OutputOptions, PictureOptions
 from attnviz.cli.steps import StepOptions, refuse_step_options
 from attnviz.errors import AttnvizError
-from attnviz.examples.example_names import example_names as all_names
-from attnviz.examples.example_names import example_path, example_titles
 from attnviz.machine import files
 from attnviz.renderers import suffixes
 from attnviz.traces import structured_text
+from attnviz.wings.examples.example_names import example_names as all_names
+from attnviz.wings.examples.example_names import example_path, example_titles
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
-    from attnviz.examples.checking import ExpectationFinding
-    from attnviz.examples.example import Example
+    from attnviz.wings.examples.checking import ExpectationFinding
+    from attnviz.wings.examples.example import Example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ def show_command(
 
     example_path(example_options.name)  # which refuses an unknown name before more is loaded
 
-    from attnviz.examples import example_names
+    from attnviz.wings.examples import example_names
 
     example = example_names.example(example_options.name)
     if outputs.query is not None and example.tokens is not None:
@@ -124,7 +124,7 @@ def check_command(
 
 def _counts_sentence(results: CheckedExamples) -> str:
     """Return how many examples, expectations and printed numbers were checked, as a phrase."""
-    from attnviz.examples.checking import printed_number_count
+    from attnviz.wings.examples.checking import printed_number_count
 
     examples = results.findings_by_example
     number_count = sum(printed_number_count(example) for example, _ in examples)
@@ -167,8 +167,8 @@ def _check_examples(names: Sequence[str], quiet: bool) -> CheckedExamples:
             # A missing file is refused before torch is loaded.
             structured_text.read_text_file(example_path(name), "lesson")
 
-            from attnviz.examples import checking
-            from attnviz.examples.example_names import example as read_example
+            from attnviz.wings.examples import checking
+            from attnviz.wings.examples.example_names import example as read_example
 
             example = read_example(name)
             findings_by_example.append(

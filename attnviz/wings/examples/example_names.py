@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from attnviz.errors import AttnvizError, refuse_unknown_name
-from attnviz.examples.example import Example
-from attnviz.examples.example_files import read_example
 from attnviz.traces.toml_reader import Table
+from attnviz.wings.examples.example import Example
+from attnviz.wings.examples.example_files import read_example
 from attnviz.wording.keywords import with_checked_arguments
 
 EXAMPLES_FOLDER = Path(__file__).parent

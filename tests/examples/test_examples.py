@@ -15,10 +15,10 @@ from torch import nn
 
 from attnviz import trace
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.examples import checking, example_names
-from attnviz.examples.draws import MatrixDraw, Recipe, draw_recipe
 from attnviz.views.steps.scene import StepSettings
 from attnviz.views.steps.walk import step_sections
+from attnviz.wings.examples import checking, example_names
+from attnviz.wings.examples.draws import MatrixDraw, Recipe, draw_recipe
 from tests.conftest import Attnviz
 from tests.evaluate import holds
 from tests.refusals import refusal_lines

@@ -12,13 +12,17 @@ from torch.nn import functional
 
 from attnviz import Trace, trace
 from attnviz.attention.block import NORM_EPSILON
-from attnviz.examples import checking
-from attnviz.examples.example import Example
-from attnviz.examples.example_files import EXAMPLE_SETTINGS, SETTINGS_NOT_IN_EXAMPLES, read_example
 from attnviz.traces.archive import trace_contents
 from attnviz.traces.parts import EXPECTATION_TYPES, GIVEN_NAMES, PARTS_BY_STEP
 from attnviz.traces.settings import Settings
 from attnviz.traces.toml_reader import kinds_by_class
+from attnviz.wings.examples import checking
+from attnviz.wings.examples.example import Example
+from attnviz.wings.examples.example_files import (
+    EXAMPLE_SETTINGS,
+    SETTINGS_NOT_IN_EXAMPLES,
+    read_example,
+)
 from tests.conftest import Attnviz
 
 LESSON_START = """\

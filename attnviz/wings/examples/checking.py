@@ -12,11 +12,11 @@ from typing import Any
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
-from attnviz.examples.claims import CLAIM_TOLERANCE, CLAIMS
-from attnviz.examples.example import Example, Expectation
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.parts import EXPECTATION_TYPES
 from attnviz.traces.trace import Layer, Trace
+from attnviz.wings.examples.claims import CLAIM_TOLERANCE, CLAIMS
+from attnviz.wings.examples.example import Example, Expectation
 from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.sums import SumWriter
 from attnviz.wording.words import counted, shape_text

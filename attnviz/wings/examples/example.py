@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError
-from attnviz.examples.constructions import construct_matrix, construction_size, is_construction
-from attnviz.examples.draws import Recipe, draw_recipe
 from attnviz.machine import memory
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.tokens.tokens import Tokens, tokens_of_words
@@ -21,6 +19,12 @@ from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, untrusted_settings
 from attnviz.traces.structured_text import options_as_keys
 from attnviz.traces.toml_reader import with_line_number
+from attnviz.wings.examples.constructions import (
+    construct_matrix,
+    construction_size,
+    is_construction,
+)
+from attnviz.wings.examples.draws import Recipe, draw_recipe
 
 if TYPE_CHECKING:  # a file is checked without torch
     from torch import Tensor

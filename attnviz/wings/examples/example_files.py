@@ -9,15 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.examples.claims import CLAIMS
-from attnviz.examples.constructions import construction_shape, draws_used_by, is_construction
-from attnviz.examples.draws import COUNT_TYPE, SHAPE_TYPE, Recipe, read_recipe, refuse_unused_draws
-from attnviz.examples.example import Example, Expectation
 from attnviz.machine.files import NameInFile
 from attnviz.traces import toml_reader as toml
 from attnviz.traces.matrix_names import alias_hint, can_be_given, flatten_layers
 from attnviz.traces.parts import EXPECTATION_TYPES, GIVEN_NAMES
 from attnviz.traces.settings import SHIPPED_NAMES, Settings, untrusted_settings
+from attnviz.wings.examples.claims import CLAIMS
+from attnviz.wings.examples.constructions import construction_shape, draws_used_by, is_construction
+from attnviz.wings.examples.draws import (
+    COUNT_TYPE,
+    SHAPE_TYPE,
+    Recipe,
+    read_recipe,
+    refuse_unused_draws,
+)
+from attnviz.wings.examples.example import Example, Expectation
 
 PLAIN_TEXT_TYPE = replace(toml.TEXT_TYPE, phrase="text", hint="write it in quotes")
 TOKEN_TYPE = toml.ValueKind(

@@ -14,11 +14,17 @@ from torch import Tensor, nn
 from torch.nn import functional, init
 
 from attnviz.errors import AttnvizError
-from attnviz.examples import example as examples
-from attnviz.examples.constructions import CONSTRUCTIONS, construct_matrix, construction_shape
-from attnviz.examples.draws import DRAW_KINDS, MAX_SKIPPED_AT_ONCE, MatrixDraw, Recipe, draw_recipe
-from attnviz.examples.example_files import read_example
 from attnviz.machine import memory
+from attnviz.wings.examples import example as examples
+from attnviz.wings.examples.constructions import CONSTRUCTIONS, construct_matrix, construction_shape
+from attnviz.wings.examples.draws import (
+    DRAW_KINDS,
+    MAX_SKIPPED_AT_ONCE,
+    MatrixDraw,
+    Recipe,
+    draw_recipe,
+)
+from attnviz.wings.examples.example_files import read_example
 from tests.conftest import Attnviz
 from tests.refusals import refusal_lines
 
