@@ -15,14 +15,11 @@ from attnviz.version import __version__ as __version__
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison as Comparison
     from attnviz.analysis.comparison import compare as compare
-    from attnviz.analysis.inspection.checkpoints import compare_checkpoints as compare_checkpoints
     from attnviz.analysis.inspection.inspection import Inspection as Inspection
     from attnviz.analysis.inspection.inspection import inspect as inspect
     from attnviz.analysis.inspection.two_sentences import compare_models as compare_models
     from attnviz.analysis.inspection.two_sentences import compare_sentences as compare_sentences
     from attnviz.analysis.learning_comparison import compare_learning as compare_learning
-    from attnviz.analysis.trace_film import Film as Film
-    from attnviz.analysis.trace_film import film as film
     from attnviz.errors import AttnvizError as AttnvizError
     from attnviz.learning.training import learn as learn
     from attnviz.traces.archive_reader import load as load
@@ -38,24 +35,27 @@ if TYPE_CHECKING:
     from attnviz.wings.corpora.survey import Survey as Survey
     from attnviz.wings.corpora.survey import survey as survey
     from attnviz.wings.examples.example_names import example as example
+    from attnviz.wings.films.checkpoints import compare_checkpoints as compare_checkpoints
+    from attnviz.wings.films.film import Film as Film
+    from attnviz.wings.films.film import film as film
 
 # Imported on first use: torch takes two seconds to load, and --help does not need it.
 _MODULES_BY_NAME = {
     "AttnvizError": "errors",
     "Comparison": "analysis.comparison",
-    "Film": "analysis.trace_film",
+    "Film": "wings.films.film",
     "Inspection": "analysis.inspection.inspection",
     "MinimalPairs": "wings.corpora.pairs",
     "Settings": "traces.settings",
     "Survey": "wings.corpora.survey",
     "Trace": "traces.trace",
     "compare": "analysis.comparison",
-    "compare_checkpoints": "analysis.inspection.checkpoints",
+    "compare_checkpoints": "wings.films.checkpoints",
     "compare_learning": "analysis.learning_comparison",
     "compare_models": "analysis.inspection.two_sentences",
     "compare_sentences": "analysis.inspection.two_sentences",
     "example": "wings.examples.example_names",
-    "film": "analysis.trace_film",
+    "film": "wings.films.film",
     "from_weights": "traces.external.from_weights",
     "head_effects": "wings.corpora.effects",
     "inspect": "analysis.inspection.inspection",

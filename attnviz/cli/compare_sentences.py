@@ -145,7 +145,7 @@ def deliver_checkpoint_comparison(
         error.rewrite(lambda message: message.replace("--model", "--checkpoints"))
         raise
 
-    from attnviz.analysis.inspection.checkpoints import compare_checkpoints  # imports torch
+    from attnviz.wings.films.checkpoints import compare_checkpoints  # imports torch
 
     chosen = _chosen_rows(options, outputs)
     track = partial(with_progress_bar, label="reading checkpoints", quiet=outputs.quiet)

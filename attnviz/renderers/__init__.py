@@ -38,7 +38,7 @@ FORMATS = {
     ".png": Format("attnviz.renderers.picture.still_pictures:png_picture", "picture"),
     ".svg": Format("attnviz.renderers.picture.still_pictures:svg_picture", "picture"),
     ".pdf": Format("attnviz.renderers.picture.still_pictures:pdf_picture", "picture"),
-    ".gif": Format("attnviz.renderers.picture.film:gif_picture", "picture"),
+    ".gif": Format("attnviz.wings.films.gif:gif_picture", "picture"),
     ".html": Format("attnviz.renderers.page.page:html", "page"),
     ".pptx": Format("attnviz.renderers.slides.deck:pptx", "slides", "pptx", "python-pptx"),
     ".txt": Format("attnviz.renderers.terminal.lines:txt", "text"),

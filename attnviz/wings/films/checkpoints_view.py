@@ -9,9 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnviz.analysis.inspection.checkpoints import REPEATS_KIND, CheckpointComparison, KindCourse
 from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PATTERN_KINDS, PatternKind
-from attnviz.analysis.trace_film import HeadPlace
 from attnviz.cells import unmasked_cells
 from attnviz.traces.archive import Contents
 from attnviz.traces.trace import Provenance
@@ -27,14 +25,6 @@ from attnviz.views.inspection.two_sentences import (
     changes_group,
 )
 from attnviz.views.settings_line import settings_line
-from attnviz.views.trace_film import (
-    MAX_PAGE_TRACES,
-    FilmHeads,
-    evenly_spaced,
-    explore_film,
-    frame_group,
-    still_group,
-)
 from attnviz.views.view import (
     HEAD_COLUMNS,
     Excerpt,
@@ -47,6 +37,16 @@ from attnviz.views.view import (
     build_page,
     head_columns,
     named_head_document,
+)
+from attnviz.wings.films.checkpoints import REPEATS_KIND, CheckpointComparison, KindCourse
+from attnviz.wings.films.film import HeadPlace
+from attnviz.wings.films.view import (
+    MAX_PAGE_TRACES,
+    FilmHeads,
+    evenly_spaced,
+    explore_film,
+    frame_group,
+    still_group,
 )
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import percent_text

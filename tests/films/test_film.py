@@ -13,14 +13,14 @@ from PIL import Image, ImageSequence
 from attnviz.learning.lookup import task_of
 from attnviz.learning.training import Learned, learn
 from attnviz.renderers import Look, render
-from attnviz.renderers.picture import film
 from attnviz.renderers.picture.draw import draw_layout
-from attnviz.renderers.picture.film import FILM_SIZE, film_frames
 from attnviz.renderers.picture.glyphs import fixed_settings
 from attnviz.renderers.picture.items import Chart, Layout
 from attnviz.renderers.picture.still_pictures import view_captions
 from attnviz.views.conclusions.learning_findings import training_sentence
 from attnviz.views.view import View
+from attnviz.wings.films import gif as film
+from attnviz.wings.films.gif import FILM_SIZE, film_frames
 from tests.conftest import unchecked
 from tests.learned_by_hand import make_learned, task
 

@@ -21,7 +21,6 @@ from numpy.testing import assert_allclose
 from PIL import Image
 
 import attnviz
-from attnviz.analysis.inspection.checkpoints import CheckpointComparison
 from attnviz.analysis.inspection.patterns import BROAD_PATTERN
 from attnviz.cells import unmasked_cells
 from attnviz.errors import AttnvizError
@@ -33,8 +32,9 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.views.inspection.checkpoints import kind_curves
 from attnviz.views.view import Group, PanelTitle
+from attnviz.wings.films.checkpoints import CheckpointComparison
+from attnviz.wings.films.checkpoints_view import kind_curves
 from tests.browser import page_in_browser
 from tests.conftest import Attnviz
 from tests.gguf_files import write_model

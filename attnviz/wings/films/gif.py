@@ -26,13 +26,13 @@ from attnviz.renderers.picture.glyphs import fixed_settings, with_glyphs
 from attnviz.renderers.picture.items import Box, Item, Layout, Panel, Stroke, Words, cell_box
 from attnviz.renderers.picture.page_frame import Captions, make_frame
 from attnviz.renderers.picture.page_kinds import build_drawing, page_layout
-from attnviz.renderers.picture.redrawing import changed_parts, parts_beside_cells, with_patches
 from attnviz.renderers.picture.section import section_pages
 from attnviz.renderers.picture.still_pictures import pool_groups, view_captions
 from attnviz.renderers.picture.text import Size, lettering, text_width
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import CellSource, Drawable, Section, open_panels
 from attnviz.views.view import Group, Shot, View
+from attnviz.wings.films.redrawing import changed_parts, parts_beside_cells, with_patches
 
 FILM_DPI = 100
 DEFAULT_SIDE_PIXELS = 1920  # pixels, unless somebody says how fine,

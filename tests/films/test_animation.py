@@ -15,16 +15,16 @@ from PIL import Image, ImageSequence
 
 from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look, render
-from attnviz.renderers.picture import film
 from attnviz.renderers.picture.draw import draw_layout
-from attnviz.renderers.picture.film import to_palette
 from attnviz.renderers.picture.glyphs import fixed_settings
 from attnviz.renderers.picture.items import ColorBar, Layout, Stroke
 from attnviz.renderers.picture.page_frame import Captions
-from attnviz.renderers.picture.redrawing import changed_parts
 from attnviz.renderers.picture.section import section_pages
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
+from attnviz.wings.films import gif as film
+from attnviz.wings.films.gif import to_palette
+from attnviz.wings.films.redrawing import changed_parts
 from tests.hand import causal_weights, provenance_with, view_of
 from tests.test_sections import TOKENS, example_steps, scores_section
 

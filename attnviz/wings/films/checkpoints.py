@@ -33,7 +33,6 @@ from attnviz.analysis.inspection.two_sentences import (
     checking_query,
     compare_traces,
 )
-from attnviz.analysis.trace_film import Film, refuse_misfit
 from attnviz.errors import model_error, naming_in_errors
 from attnviz.machine import memory
 from attnviz.traces.from_text import trace
@@ -43,6 +42,7 @@ from attnviz.traces.trace import Trace, weights_only_layer
 from attnviz.traces.trained.checkpoint_folders import Checkpoint, find_checkpoints
 from attnviz.traces.trained.loading import forget_loaded_models, load_transformer
 from attnviz.wings.corpora.survey import induction_on_repeats
+from attnviz.wings.films.film import Film, refuse_misfit
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
 from attnviz.wording.words import counted
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from attnviz.analysis.trace_film import Film, HeadPlace, chosen_heads
 from attnviz.cells import FULL_SLICE, Cells
 from attnviz.traces.trace import Trace, join_provenances
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
@@ -32,6 +31,7 @@ from attnviz.views.view import (
     View,
     build_page,
 )
+from attnviz.wings.films.film import Film, HeadPlace, chosen_heads
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import counted
 
