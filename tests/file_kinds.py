@@ -115,7 +115,7 @@ FILE_KINDS = (
     ),
     FileKind(
         "GGUF files",
-        ("traces.trained.gguf_file", "traces.trained.gguf_blocks"),
+        ("wings.gguf.file", "wings.gguf.blocks"),
         ("gguf",),
     ),
     FileKind(

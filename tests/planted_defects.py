@@ -102,7 +102,7 @@ DEFECTS = (
     ),
     Defect(
         "4-bit numbers with another offset",
-        "traces/trained/gguf_blocks.py",
+        "wings/gguf/blocks.py",
         "_subtract(_unpack(blocks[:, 2:], 4, 16), 8)",
         "_subtract(_unpack(blocks[:, 2:], 4, 16), 7)",
     ),

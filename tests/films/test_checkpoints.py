@@ -37,12 +37,12 @@ from attnviz.wings.films.checkpoints import CheckpointComparison
 from attnviz.wings.films.checkpoints_view import kind_curves
 from tests.browser import page_in_browser
 from tests.conftest import Attnviz
-from tests.gguf_files import write_model
+from tests.gguf.files import write_model
+from tests.gguf.test_gguf import FACTS, SIZES
 from tests.pages_by_hand import wait_until, write_page
 from tests.refusals import assert_refused
 from tests.small_transformers import KINDS, save
 from tests.test_compared_models import jensen_shannon
-from tests.test_gguf import FACTS, SIZES
 from tests.test_slides import SIZES as PICTURE_SIZES
 from tests.test_slides import corners, find_overlaps, layout_of
 

@@ -35,8 +35,6 @@ from attnviz.tokens.tokenizer_limits import (
 from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.checked_folder import checked_copy, finding_tokenizers_alone
-from attnviz.traces.trained.gguf_config import find_architecture
-from attnviz.traces.trained.gguf_file import read_gguf
 from attnviz.traces.trained.model_location import (
     ModelLocation,
     count_stored,
@@ -55,6 +53,8 @@ from attnviz.traces.trained.refusals import (
     quiet_transformers,
     reporting_load_errors,
 )
+from attnviz.wings.gguf.config import find_architecture
+from attnviz.wings.gguf.file import read_gguf
 from attnviz.wording.words import counted, short_list
 
 AUTO_CLASSES = (
@@ -339,8 +339,8 @@ def _load_file(location: ModelLocation, file: Path, dtype: str, device: str) -> 
     header = read_gguf(file)
     refuse_weights_beyond_memory(location, dtype)
     with quiet_transformers():
-        from attnviz.traces.trained.gguf_model import build_model, tensor_name_in_file
-        from attnviz.traces.trained.gguf_tokenizer import build_tokenizer
+        from attnviz.wings.gguf.model import build_model, tensor_name_in_file
+        from attnviz.wings.gguf.tokenizer import build_tokenizer
 
         tokenizer = build_tokenizer(header)  # first: it costs less to refuse
         model = build_model(header, getattr(torch, dtype))

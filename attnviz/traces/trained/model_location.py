@@ -25,9 +25,9 @@ from attnviz.machine import files, memory
 from attnviz.machine.files import refuse_name_in_file
 from attnviz.traces.models.model_names import CONFIG_FILE, MINILM, SMOLLM2
 from attnviz.traces.models.model_names import shipped_names as own_names
-from attnviz.traces.trained.gguf_config import find_architecture
-from attnviz.traces.trained.gguf_file import is_gguf, read_gguf
-from attnviz.traces.trained.gguf_tokenizer import refuse_unusable_vocabulary
+from attnviz.wings.gguf.config import find_architecture
+from attnviz.wings.gguf.file import is_gguf, read_gguf
+from attnviz.wings.gguf.tokenizer import refuse_unusable_vocabulary
 from attnviz.wording.commands import shell_quote
 from attnviz.wording.words import and_list, counted
 

@@ -27,18 +27,18 @@ from attnviz.renderers import render
 from attnviz.tokens.tokens import piece_phrase
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained import model_location
-from attnviz.traces.trained.gguf_blocks import read_tensor
-from attnviz.traces.trained.gguf_file import BLOCK_TYPES, BlockType, read_gguf
-from attnviz.traces.trained.gguf_tokenizer import build_tokenizer, find_end_ids
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.model_location import ModelLocation, locate_transformer
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.inspection.generated import generated_text_notes
 from attnviz.wings.corpora.survey_view import view as view_of_survey
+from attnviz.wings.gguf.blocks import read_tensor
+from attnviz.wings.gguf.file import BLOCK_TYPES, BlockType, read_gguf
+from attnviz.wings.gguf.tokenizer import build_tokenizer, find_end_ids
 from attnviz.wording.words import counted
 from tests import not_none
 from tests.conftest import Attnviz
-from tests.gguf_files import (
+from tests.gguf.files import (
     CORPUS,
     END,
     GPT2_TOKENIZER,

@@ -12,7 +12,7 @@ from typing import Any
 
 from attnviz.errors import AttnvizError, model_error
 from attnviz.machine import memory
-from attnviz.traces.trained.gguf_file import CONVERT_HINT, GGUFFile, plain_or_quoted, quoted
+from attnviz.wings.gguf.file import CONVERT_HINT, GGUFFile, plain_or_quoted, quoted
 
 SPACE_MARK = "▁"
 MAX_MERGED_LETTERS = 512  # SentencePiece learns no longer token

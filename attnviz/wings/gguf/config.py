@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError, model_error
-from attnviz.traces.trained.gguf_file import CONVERT_HINT, GGUFFile, plain_or_quoted
+from attnviz.wings.gguf.file import CONVERT_HINT, GGUFFile, plain_or_quoted
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnviz.traces.trained.gguf_file import StoredTensor
+from attnviz.wings.gguf.file import StoredTensor
 
 CHUNK_NUMBERS = 2**18  # dequantised at a time: what is in the processor's cache is fast
 PLAIN_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}

@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attnviz.traces.trained.gguf_blocks import read_tensor
-from attnviz.traces.trained.gguf_config import (
+from attnviz.traces.trained.model_location import ModelLocation
+from attnviz.traces.trained.refusals import reporting_load_errors
+from attnviz.wings.gguf.blocks import read_tensor
+from attnviz.wings.gguf.config import (
     FREQUENCY_FACTORS,
     LONG_FACTORS,
     SHORT_FACTORS,
     find_architecture,
 )
-from attnviz.traces.trained.gguf_file import GGUFFile, plain_or_quoted
-from attnviz.traces.trained.gguf_tokenizer import find_end_ids
-from attnviz.traces.trained.model_location import ModelLocation
-from attnviz.traces.trained.refusals import reporting_load_errors
+from attnviz.wings.gguf.file import GGUFFile, plain_or_quoted
+from attnviz.wings.gguf.tokenizer import find_end_ids
 from attnviz.wording.words import shape_text, short_list
 
 NOT_WEIGHTS = (FREQUENCY_FACTORS, LONG_FACTORS, SHORT_FACTORS)

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from attnviz import AttnvizError, survey
 from attnviz.machine import memory
-from attnviz.traces.trained.gguf_config import find_architecture
-from attnviz.traces.trained.gguf_file import GGUFFile, read_gguf
+from attnviz.wings.gguf.config import find_architecture
+from attnviz.wings.gguf.file import GGUFFile, read_gguf
 from tests.conftest import Attnviz
-from tests.gguf_files import add_byte_vocabulary, finish
+from tests.gguf.files import add_byte_vocabulary, finish
 from tests.refusals import refusal_lines
 from tests.tiers import examples
 
