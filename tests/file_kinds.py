@@ -137,7 +137,7 @@ OWN_FILES = {
     "renderers.page.notebook_output": "a picture that was drawn",
     "renderers.page.page": "attnviz's own scripts",
     "renderers.picture.glyphs": "fonts of the system",
-    "renderers.slides.deck": "slides that are written",
+    "wings.slides.deck": "slides that are written",
     "tokens.gpt2": "a package's vocabulary, known by its sum",
     "traces.structured_text": "files for the readers above",
     "traces.toml_reader": "files for the readers above",

@@ -138,7 +138,7 @@ DEFECTS = (
     ),
     Defect(
         "a slide without the notes of its view",
-        "renderers/slides/deck.py",
+        "wings/slides/deck.py",
         "*(view.notes if first else ())",
         "*()",
     ),

@@ -25,14 +25,14 @@ from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.view import View
-from tests.conftest import ROOT, Attnviz
+from tests.conftest import Attnviz
 from tests.hand import view_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnviz.errors.Note")
 
 TEXT = "I am learning this"
 LONGER_TEXT = "The animal didn't cross the street because it was too tired"
-SAMPLES = ROOT / "sample_texts"
+SAMPLES = Path(__file__).parent.parent / "sample_texts"
 SIZES = {"16:9": (13.333, 7.5), "4:3": (13.333, 10.0), "natural": None}
 SLIDE_WIDTH = 13.333
 ASPECTS = ("scale", "variant", "mask", "dim", "heads", "temperature", "positions", "seed", "dtype",

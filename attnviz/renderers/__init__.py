@@ -40,7 +40,7 @@ FORMATS = {
     ".pdf": Format("attnviz.renderers.picture.still_pictures:pdf_picture", "picture"),
     ".gif": Format("attnviz.wings.films.gif:gif_picture", "picture"),
     ".html": Format("attnviz.renderers.page.page:html", "page"),
-    ".pptx": Format("attnviz.renderers.slides.deck:pptx", "slides", "pptx", "python-pptx"),
+    ".pptx": Format("attnviz.wings.slides.deck:pptx", "slides", "pptx", "python-pptx"),
     ".txt": Format("attnviz.renderers.terminal.lines:txt", "text"),
     ".md": Format("attnviz.renderers.markdown:md", "text"),
     ".json": Format("attnviz.renderers.data:json", "document"),

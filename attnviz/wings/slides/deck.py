@@ -22,7 +22,14 @@ from attnviz.renderers.look import refuse_small_slides
 from attnviz.renderers.picture.matrix import distinct_titles
 from attnviz.renderers.picture.still_pictures import HATCHED_NOTE, crop_picture
 from attnviz.renderers.picture.text import SLIDE, Lettering, lettering
-from attnviz.renderers.slides.master import (
+from attnviz.renderers.wrapping import align_sums
+from attnviz.views.grids.description import has_masked_cells, panel_notes
+from attnviz.views.grids.long_map import LongMap
+from attnviz.views.grids.overview import Overview
+from attnviz.views.grids.section import Drawable, Section
+from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
+from attnviz.views.view import FINDINGS_GROUP, Group, Page, View, build_page
+from attnviz.wings.slides.master import (
     CAPTION_PLACEHOLDER,
     ELLIPSIS,
     PICTURE_PLACEHOLDER,
@@ -37,13 +44,6 @@ from attnviz.renderers.slides.master import (
     slide_words_for,
     start_deck,
 )
-from attnviz.renderers.wrapping import align_sums
-from attnviz.views.grids.description import has_masked_cells, panel_notes
-from attnviz.views.grids.long_map import LongMap
-from attnviz.views.grids.overview import Overview
-from attnviz.views.grids.section import Drawable, Section
-from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
-from attnviz.views.view import FINDINGS_GROUP, Group, Page, View, build_page
 
 if TYPE_CHECKING:
     from pptx.presentation import Presentation

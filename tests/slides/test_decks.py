@@ -25,11 +25,11 @@ from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look, render
 from attnviz.renderers.colors import THEMES
 from attnviz.renderers.picture.text import SLIDE, lettering
-from attnviz.renderers.slides.deck import MAX_PANEL_SLIDES, divide_into_slides
-from attnviz.renderers.slides.master import MAX_CAPTION_HEIGHT_SHARE, boxes_for, slide_words_for
 from attnviz.views.grids.description import describe
 from attnviz.views.inspection.head_kinds import head_kind_title
 from attnviz.views.view import Group, View, build_page
+from attnviz.wings.slides.deck import MAX_PANEL_SLIDES, divide_into_slides
+from attnviz.wings.slides.master import MAX_CAPTION_HEIGHT_SHARE, boxes_for, slide_words_for
 from attnviz.wording.commands import options_as_keywords
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, provenance_with, view_of
