@@ -11,6 +11,7 @@ import pkgutil
 from typing import TYPE_CHECKING
 
 from attnviz.version import __version__ as __version__
+from attnviz.wings import WINGS
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison as Comparison
@@ -43,41 +44,36 @@ if TYPE_CHECKING:
 _MODULES_BY_NAME = {
     "AttnvizError": "errors",
     "Comparison": "analysis.comparison",
-    "Film": "wings.films.film",
     "Inspection": "analysis.inspection.inspection",
-    "MinimalPairs": "wings.corpora.pairs",
     "Settings": "traces.settings",
-    "Survey": "wings.corpora.survey",
     "Trace": "traces.trace",
     "compare": "analysis.comparison",
-    "compare_checkpoints": "wings.films.checkpoints",
     "compare_learning": "analysis.learning_comparison",
     "compare_models": "analysis.inspection.two_sentences",
     "compare_sentences": "analysis.inspection.two_sentences",
-    "example": "wings.examples.example_names",
-    "film": "wings.films.film",
     "from_weights": "traces.external.from_weights",
-    "head_effects": "wings.corpora.effects",
     "inspect": "analysis.inspection.inspection",
     "learn": "learning.training",
     "load": "traces.archive_reader",
     "models": "traces.models.model_names",
-    "pairs": "wings.corpora.pairs",
     "steps": "views.steps.walk",
-    "survey": "wings.corpora.survey",
     "trace": "traces.from_text",
 }
-__all__ = [*_MODULES_BY_NAME]
+_PATHS_BY_NAME = {
+    **{name: f"attnviz.{module}:{name}" for name, module in _MODULES_BY_NAME.items()},
+    **{name: path for wing in WINGS.values() for name, path in wing.library.items()},
+}
+__all__ = sorted(_PATHS_BY_NAME)
 
 
 def __getattr__(name: str) -> object:
     """Import a public name on its first use; raise AttributeError for others."""
-    if name not in _MODULES_BY_NAME:
+    if name not in _PATHS_BY_NAME:
         problem = f"module 'attnviz' has no attribute '{name}'"
         raise AttributeError(f"{problem}; docs/library.md says where each name is")
-    return pkgutil.resolve_name(f"attnviz.{_MODULES_BY_NAME[name]}:{name}")
+    return pkgutil.resolve_name(_PATHS_BY_NAME[name])
 
 
 def __dir__() -> list[str]:
     """Return the public names, too, before they are imported."""
-    return [*globals(), *_MODULES_BY_NAME]
+    return [*globals(), *_PATHS_BY_NAME]

@@ -28,7 +28,7 @@ from PIL import Image
 
 import attnviz as library
 from attnviz.attention.variants import Variant
-from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS, ExampleCommandGroup, app
+from attnviz.cli.app import COMMANDS, app
 from attnviz.errors import AttnvizError
 from attnviz.learning.progress import Answer
 from attnviz.renderers import EXERCISE_RENDERERS, FORMATS
@@ -39,6 +39,7 @@ from attnviz.traces.trace import Provenance, Trace
 from attnviz.views.grids.section import Section
 from attnviz.views.view import MACHINE_FIELDS, View, printable_value
 from attnviz.wings.examples.example import Example
+from attnviz.wings.examples.group import EXAMPLE_COMMANDS, ExampleCommandGroup
 from attnviz.wings.quiz.lesson import Lesson, LessonText
 from attnviz.wings.quiz.quiz import build_quiz
 from attnviz.wings.quiz.view import view as quiz_view

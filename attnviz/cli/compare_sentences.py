@@ -17,6 +17,7 @@ from attnviz.errors import AttnvizError, naming_in_errors
 from attnviz.machine import files
 from attnviz.traces import early_checks
 from attnviz.traces.trained.checkpoint_folders import find_checkpoints
+from attnviz.wings import load_from_wing
 from attnviz.wording.commands import Command, changed_options, option_name, shell_quote
 
 if TYPE_CHECKING:
@@ -145,10 +146,9 @@ def deliver_checkpoint_comparison(
         error.rewrite(lambda message: message.replace("--model", "--checkpoints"))
         raise
 
-    from attnviz.wings.films.checkpoints import compare_checkpoints  # imports torch
-
     chosen = _chosen_rows(options, outputs)
     track = partial(with_progress_bar, label="reading checkpoints", quiet=outputs.quiet)
+    compare_checkpoints = load_from_wing("compare_checkpoints")  # imports torch
     comparison = compare_checkpoints(words, options.checkpoints, settings, track=track, **chosen)
     text_source.note_text_names_file(text.text, quiet=outputs.quiet)
     command = Command(

@@ -19,7 +19,7 @@ from attnviz.traces.early_checks import refuse_ranking_trained
 from attnviz.traces.models.model_names import MINILM, find_model_path, shipped_names
 from attnviz.traces.settings import TRAINED_ONLY_RULES, Settings
 from attnviz.traces.trained.model_location import is_trained
-from attnviz.wings.corpora.effects_command import deliver_corpus_effects
+from attnviz.wings import load_from_wing
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.rules import check_rules
 
@@ -126,6 +126,7 @@ def heads_command(
     if effect.texts is not None:
         refuse_task_beside_texts(model.model, heads_options.task)
         chosen = heads_options.chosen_heads | effect.changed()
+        deliver_corpus_effects = load_from_wing("deliver_corpus_effects")
         deliver_corpus_effects(command, effect.texts, settings, chosen, outputs, pictures)
         return
     refuse_ranking_trained(model.model)

@@ -46,7 +46,7 @@ from attnviz.cli.trace_options import (
 from attnviz.errors import AttnvizError
 from attnviz.renderers import suffixes
 from attnviz.traces.models.model_names import MINILM
-from attnviz.wings.corpora.effects_command import deliver_corpus_effects
+from attnviz.wings import load_from_wing
 from attnviz.wording.commands import Command, changed_options
 
 if TYPE_CHECKING:
@@ -234,6 +234,7 @@ def inspect_command(
         refuse_beside_texts(text, saved, options)
         command = Command(name="inspect", options=changed_options(*groups))
         chosen = {name: getattr(looking, name) for name in ("layer", "head")} | effect.changed()
+        deliver_corpus_effects = load_from_wing("deliver_corpus_effects")
         deliver_corpus_effects(command, effect.texts, settings, chosen, outputs, pictures)
         return
     trace = trace_from_options(

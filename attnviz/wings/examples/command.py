@@ -10,6 +10,7 @@ import typer
 
 from attnviz.cli import output, text_source
 from attnviz.cli.help import section_argument, section_option
+from attnviz.cli.listings import print_name_table
 from attnviz.cli.messages import paged_output, print_result_line
 from attnviz.cli.options import accept_options, command_line
 from attnviz.cli.output_options import Limit, OutputOptions, PictureOptions
@@ -87,6 +88,15 @@ def show_command(
     )
     output.deliver_view(view, outputs, pictures, step_options.seconds_per_step)
     text_source.note_first_item(trace, example_options.item, quiet=outputs.quiet)
+
+
+def list_command() -> None:
+    """List the worked examples, and what each shows."""
+    titles_by_name = example_titles()
+    first, width = next(iter(titles_by_name)), max(map(len, titles_by_name))
+    with paged_output():
+        print_name_table(titles_by_name.items())
+        typer.echo(f"\n{'show one with':<{width}}  attnviz example show {first}")
 
 
 def check_command(
