@@ -23,15 +23,15 @@ import numpy as np
 import torch
 
 from attnviz import head_effects, pairs
-from attnviz.analysis import head_tests
-from attnviz.analysis.head_tests import (
+from attnviz.wings.corpora import head_tests
+from attnviz.wings.corpora.head_tests import (
     LEVEL,
     HeadTest,
     Observations,
     bootstrap_test,
     sign_flip_test,
 )
-from attnviz.analysis.minimal_pairs import MIN_SHIFT
+from attnviz.wings.corpora.pairs import MIN_SHIFT
 
 SAMPLES = Path(__file__).parent.parent / "sample_texts"
 SIZES = (8, 12, 20, 40)

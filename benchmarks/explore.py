@@ -18,10 +18,10 @@ from textual.strip import Strip
 
 from attnviz import trace
 from attnviz.__main__ import GARBAGE_THRESHOLD
-from attnviz.cli.explore import ExploreOptions
-from attnviz.cli.explorer.session import Session
-from attnviz.cli.explorer.subject import open_subject
 from attnviz.renderers.terminal.screen import Screen, line_segments
+from attnviz.wings.explore.command import ExploreOptions
+from attnviz.wings.explore.session import Session
+from attnviz.wings.explore.subject import open_subject
 
 BOUND = 0.03  # seconds from a key to the codes
 REPEATS = 20

@@ -18,8 +18,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
+from attnviz.cli.app import COMMANDS
 from attnviz.cli.app import run_command_line as attnviz
+from attnviz.wings.examples.group import EXAMPLE_COMMANDS
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "build" / "docs"  # as zensical.toml has it

@@ -40,10 +40,15 @@ FILE_KINDS = (
     ),
     FileKind(
         "lines of texts (`survey`, `--texts`, `learn --file`)",
-        ("cli.corpus", "cli.survey", "traces.trained.batches", "learning.own_tasks"),
+        (
+            "wings.corpora.effects_command",
+            "wings.corpora.survey_command",
+            "traces.trained.batches",
+            "learning.own_tasks",
+        ),
         ("lines", "survey"),
     ),
-    FileKind("pairs of sentences (`.tsv`)", ("analysis.pair_file",), ("pairs",)),
+    FileKind("pairs of sentences (`.tsv`)", ("wings.corpora.pair_file",), ("pairs",)),
     FileKind(
         "saved traces (`.json`, `.npz`)",
         ("traces.archive_reader", "cli.saved_trace"),
@@ -66,7 +71,7 @@ FILE_KINDS = (
     ),
     FileKind(
         "worked examples (`.toml`)",
-        ("examples.example_files", "examples.example_names", "cli.example"),
+        ("wings.examples.example_files", "wings.examples.example_names", "wings.examples.command"),
         ("example",),
     ),
     FileKind("lessons of the quiz (`.toml`)", ("analysis.quiz.lesson",), ("quiz",)),
@@ -110,7 +115,7 @@ FILE_KINDS = (
     ),
     FileKind(
         "GGUF files",
-        ("traces.trained.gguf_file", "traces.trained.gguf_blocks"),
+        ("wings.gguf.file", "wings.gguf.blocks"),
         ("gguf",),
     ),
     FileKind(
@@ -122,7 +127,7 @@ FILE_KINDS = (
 # Modules that open files of other kinds: none of them comes from a stranger.
 OWN_FILES = {
     "cli.app": "the null device",
-    "cli.explore": "the terminal",
+    "wings.explore.command": "the terminal",
     "cli.torchrun": "the null device",
     "machine.atomic_files": "what is written, and its folder",
     "machine.files": "files for the readers above",
@@ -132,7 +137,7 @@ OWN_FILES = {
     "renderers.page.notebook_output": "a picture that was drawn",
     "renderers.page.page": "attnviz's own scripts",
     "renderers.picture.glyphs": "fonts of the system",
-    "renderers.slides.deck": "slides that are written",
+    "wings.slides.deck": "slides that are written",
     "tokens.gpt2": "a package's vocabulary, known by its sum",
     "traces.structured_text": "files for the readers above",
     "traces.toml_reader": "files for the readers above",

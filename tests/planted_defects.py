@@ -102,13 +102,13 @@ DEFECTS = (
     ),
     Defect(
         "4-bit numbers with another offset",
-        "traces/trained/gguf_blocks.py",
+        "wings/gguf/blocks.py",
         "_subtract(_unpack(blocks[:, 2:], 4, 16), 8)",
         "_subtract(_unpack(blocks[:, 2:], 4, 16), 7)",
     ),
     Defect(
         "an interval with half of its correction",
-        "analysis/mean_estimates.py",
+        "wings/corpora/mean_estimates.py",
         "(steps - skewness / (6 * counts))",
         "(steps - skewness / (3 * counts))",
     ),
@@ -126,7 +126,7 @@ DEFECTS = (
     ),
     Defect(
         "a digit of a tutorial that may be wrong by a whole unit",
-        "examples/checking.py",
+        "wings/examples/checking.py",
         "0.5 * 10.0**exponent",
         "5.0 * 10.0**exponent",
     ),
@@ -138,7 +138,7 @@ DEFECTS = (
     ),
     Defect(
         "a slide without the notes of its view",
-        "renderers/slides/deck.py",
+        "wings/slides/deck.py",
         "*(view.notes if first else ())",
         "*()",
     ),

@@ -11,10 +11,10 @@ import attnviz as library
 from attnviz.analysis import base_weights
 from attnviz.analysis.base_weights import BaseWeights
 from attnviz.cells import StoredCells
-from attnviz.cli.explorer.subject import open_subject
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.explorer import HeadMap
 from attnviz.views.trace_data import find_telling_link
+from attnviz.wings.explore.subject import open_subject
 from tests.base_rates import base_of, others_of
 from tests.tiers import examples
 

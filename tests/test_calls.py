@@ -26,7 +26,6 @@ import attnviz
 from attnviz import AttnvizError, Settings, Trace
 from attnviz.analysis.comparison import compare_scores
 from attnviz.analysis.head_accuracy import rank
-from attnviz.analysis.inspection.corpus_effects import CorpusEffects
 from attnviz.analysis.inspection.inspect_options import InspectOptions, LookingKeywords
 from attnviz.analysis.inspection.two_sentences import TraceComparison, compare_two_traces
 from attnviz.learning.choices import Choices
@@ -38,6 +37,7 @@ from attnviz.traces.result import DrawKeywords, ViewKeywords
 from attnviz.traces.settings import SettingKeywords
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.view import VIEW_FUNCTIONS, View
+from attnviz.wings.corpora.effects import CorpusEffects
 from attnviz.wording.commands import COMMAND_OPTIONS, options_as_keywords
 from attnviz.wording.keywords import LookKeywords
 from tests import not_none

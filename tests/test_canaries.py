@@ -32,9 +32,9 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz, unchecked
 from tests.file_kinds import FILE_KINDS, OWN_FILES, opening_calls
-from tests.gguf_files import write_model
+from tests.gguf.files import write_model
+from tests.gguf.test_gguf import FACTS, SIZES
 from tests.small_transformers import KINDS, save
-from tests.test_gguf import FACTS, SIZES
 
 Plant = Callable[
     [Path], list[str]

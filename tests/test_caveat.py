@@ -9,10 +9,10 @@ import pytest
 
 from attnviz import load, steps, trace
 from attnviz.analysis.comparison import compare, compare_scores
-from attnviz.examples.example_names import example, example_names
 from attnviz.renderers import Look
 from attnviz.renderers.picture.still_pictures import view_captions
 from attnviz.traces.matrices import parse_matrices
+from attnviz.wings.examples.example_names import example, example_names
 from tests.conftest import Attnviz
 
 TEXT = "hot tea"

@@ -11,11 +11,12 @@ import pytest
 from attnviz.analysis.aspects import ASPECTS
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli import help
-from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
-from attnviz.examples.example_names import example_titles
+from attnviz.cli.app import COMMANDS
 from attnviz.renderers.colors import PALETTES
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.views.steps.step_selection import ATTENTION_STEP_NAMES, STEP_REQUIREMENTS
+from attnviz.wings.examples.example_names import example_titles
+from attnviz.wings.examples.group import EXAMPLE_COMMANDS
 from tests import run_process
 from tests.conftest import ROOT, Attnviz
 

@@ -21,7 +21,6 @@ from attnviz.analysis.measures import measure_weights
 from attnviz.analysis.seeds import AVERAGED_MEASURES, Repeats, measure_repeats
 from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
-from attnviz.examples.example_names import example
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import POSITIONS
 from attnviz.views.conclusions.conclusion import conclusion
@@ -32,6 +31,7 @@ from attnviz.views.conclusions.findings import (
     Pair,
     most_different_pair,
 )
+from attnviz.wings.examples.example_names import example
 from attnviz.wording.numbers import significant_text
 from tests import not_none
 from tests.conftest import Attnviz

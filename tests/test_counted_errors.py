@@ -10,8 +10,8 @@ import torch
 
 from attnviz import trace
 from attnviz.errors import AttnvizError, unknown_name_error
-from attnviz.examples.claims import CLAIMS
 from attnviz.traces.matrices import parse_matrices
+from attnviz.wings.examples.claims import CLAIMS
 from attnviz.wording.numbers import exact_text
 
 ROWS = [[1.0, 0.0], [0.5, -2.0]]

@@ -27,12 +27,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import attnviz as library
-from attnviz.analysis.quiz.lesson import Lesson, LessonText
-from attnviz.analysis.quiz.quiz_from_lesson import build_quiz
 from attnviz.attention.variants import Variant
-from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS, ExampleCommandGroup, app
+from attnviz.cli.app import COMMANDS, app
 from attnviz.errors import AttnvizError
-from attnviz.examples.example import Example
 from attnviz.learning.progress import Answer
 from attnviz.renderers import EXERCISE_RENDERERS, FORMATS
 from attnviz.tokens.tokens import Tokens
@@ -40,8 +37,12 @@ from attnviz.traces.matrices import Matrices, parse_matrices
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Provenance, Trace
 from attnviz.views.grids.section import Section
-from attnviz.views.quiz.quiz_view import view as quiz_view
 from attnviz.views.view import MACHINE_FIELDS, View, printable_value
+from attnviz.wings.examples.example import Example
+from attnviz.wings.examples.group import EXAMPLE_COMMANDS, ExampleCommandGroup
+from attnviz.wings.quiz.lesson import Lesson, LessonText
+from attnviz.wings.quiz.quiz import build_quiz
+from attnviz.wings.quiz.view import view as quiz_view
 from attnviz.wording.commands import PATH_OPTIONS, shell_quote
 from attnviz.wording.printable import exact_json, is_printable, printable_text
 from tests import LONGEST

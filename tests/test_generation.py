@@ -19,7 +19,6 @@ from safetensors.torch import load_file, save_file
 
 from attnviz import AttnvizError, Inspection, from_weights, inspect, trace
 from attnviz.renderers import Look
-from attnviz.renderers.picture.film import film_frames
 from attnviz.renderers.picture.items import Block
 from attnviz.renderers.picture.page_frame import Captions
 from attnviz.tokens.tokens import piece_phrase
@@ -29,6 +28,7 @@ from attnviz.traces.trained.forward_pass import streaming_new_text
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
 from attnviz.views.inspection.generated import generation_film
+from attnviz.wings.films.gif import film_frames
 from tests.base_rates import base_of
 from tests.browser import page_in_browser
 from tests.conftest import Attnviz

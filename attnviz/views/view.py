@@ -26,6 +26,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.live_model import LiveModel
 from attnviz.views.grids.points import PointCloud
 from attnviz.views.grids.section import Drawable, Section, open_panels
+from attnviz.wings import WINGS
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import LookKeywords, built_by, check_keywords, with_checked_arguments
 from attnviz.wording.numbers import number_or_none
@@ -46,16 +47,11 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "Comparison": "attnviz.views.comparison:view",
     "Learning": "attnviz.views.learning_comparison:view",
     "Walk": "attnviz.views.steps.walk:view",
-    "Example": "attnviz.views.example:view",
-    "MinimalPairs": "attnviz.views.minimal_pairs:view",
     "Ranking": "attnviz.views.head_ranking:view",
     "TraceComparison": "attnviz.views.inspection.two_sentences:view",
-    "CheckpointComparison": "attnviz.views.inspection.checkpoints:view",
-    "Film": "attnviz.views.trace_film:view",
     "Inspection": "attnviz.views.inspection.view:view",
-    "CorpusEffects": "attnviz.views.inspection.corpus_effects:view",
     "Learned": "attnviz.views.learned.view:view",
-    "Survey": "attnviz.views.survey:view",
+    **{name: path for wing in WINGS.values() for name, path in wing.views.items()},
 }
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
 SCREEN_FUNCTION = "attnviz.renderers.terminal.lines:screen_text"

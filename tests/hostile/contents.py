@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from attnviz import trace
-from attnviz.examples.example_names import example_names
 from attnviz.traces.parts import GIVEN_NAMES
+from attnviz.wings.examples.example_names import example_names
 from tests.conftest import ROOT
 from tests.hostile import lessons, matrix_files, words
 from tests.hostile.damage import ODD_VALUES, damage_bytes, damage_file, toml_value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from attnviz.examples.claims import CLAIMS
 from attnviz.traces.parts import EXPECTATION_TYPES
+from attnviz.wings.examples.claims import CLAIMS
 
 DRAW_KINDS = (  # kinds of draws that fill a matrix, each with what may stand behind its shape
     ("rand", ""),

@@ -17,7 +17,7 @@ from attnviz.traces.models.model_names import find_model_path, shipped_names
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.trained.refusals import quiet_transformers
-from tests.gguf_files import GPT2_TOKENIZER, write_model
+from tests.gguf.files import GPT2_TOKENIZER, write_model
 from tests.hostile import words
 from tests.hostile.damage import damage_file
 from tests.small_transformers import EVERY, save

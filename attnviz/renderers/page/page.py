@@ -234,9 +234,9 @@ def _escape_json(json: str) -> str:
 
 
 @lru_cache
-def read_page_file(name: str) -> str:
-    """Return the text of a file beside this module, such as 'style/lines.css'."""
-    return files("attnviz.renderers.page").joinpath(name).read_text("utf-8")
+def read_page_file(name: str, package: str = "attnviz.renderers.page") -> str:
+    """Return the text of a file beside the modules of a package, such as 'style/lines.css'."""
+    return files(package).joinpath(name).read_text("utf-8")
 
 
 def _unused_scripts(live: LiveModel | None) -> tuple[str, ...]:
@@ -248,8 +248,9 @@ def _unused_scripts(live: LiveModel | None) -> tuple[str, ...]:
 
 
 @lru_cache
-def join_scripts(names: tuple[str, ...]) -> str:
-    parts = "".join(strip_script(read_page_file(name)) for name in names)
+def join_scripts(names: tuple[str, ...], *texts: str) -> str:
+    """Return the script of a page: these files beside this module, then texts of other scripts."""
+    parts = "".join(map(strip_script, (*map(read_page_file, names), *texts)))
     return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 

@@ -17,9 +17,9 @@ from attnviz.traces.trained.model_location import (
     GGUF_SUFFIX,
     is_folder,
     locate_transformer,
-    refuse_unusable_file,
     refuse_unusable_folder,
 )
+from attnviz.wings import load_from_wing
 from attnviz.wording.commands import shell_quote
 
 STATE_FILE = "trainer_state.json"  # which transformers' Trainer writes into each checkpoint
@@ -173,7 +173,7 @@ def _refuse_incomplete(folder: str) -> None:
     if location is None:
         load_card(folder)
     elif location.file is not None:
-        refuse_unusable_file(location.file)
+        load_from_wing("refuse_unusable_file")(location.file)
     elif location.folder is not None:
         refuse_unusable_folder(location.folder)
 

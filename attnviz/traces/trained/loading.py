@@ -9,11 +9,12 @@ from __future__ import annotations
 import copy
 import json
 import os
+import pkgutil
 import re
 import warnings
 import zipfile
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -35,16 +36,14 @@ from attnviz.tokens.tokenizer_limits import (
 from attnviz.traces.models.model_names import CONFIG_FILE
 from attnviz.traces.settings import Settings
 from attnviz.traces.trained.checked_folder import checked_copy, finding_tokenizers_alone
-from attnviz.traces.trained.gguf_config import find_architecture
-from attnviz.traces.trained.gguf_file import read_gguf
 from attnviz.traces.trained.model_location import (
+    GGUF_SUFFIX,
     ModelLocation,
     count_stored,
     find_weight_files,
     find_weights_dtype,
     locate_transformer,
     refuse_incomplete_folder,
-    refuse_unusable_file,
     refuse_unusable_folder,
     refuse_weights_beyond_memory,
 )
@@ -55,6 +54,7 @@ from attnviz.traces.trained.refusals import (
     quiet_transformers,
     reporting_load_errors,
 )
+from attnviz.wings import WINGS
 from attnviz.wording.words import counted, short_list
 
 AUTO_CLASSES = (
@@ -172,7 +172,9 @@ def _load_once(
     The cache holds it as long as its files (`folder_state`) do not change.
     """
     if location.file is not None:
-        return _load_file(location, location.file, dtype, device)
+        path = WINGS["gguf"].files[GGUF_SUFFIX]
+        load_file: Callable[..., LoadedTransformer] = pkgutil.resolve_name(path)
+        return load_file(location, location.file, dtype, device)
     assert location.folder is not None
     refuse_unusable_folder(location.folder)
     refuse_weights_beyond_memory(location, dtype)
@@ -331,30 +333,6 @@ def _load_generation_config(folder: Path) -> Any:
     known = ChainMap(values, *(part for part in parts if isinstance(part, dict)))
     make_config: Any = GenerationConfig
     return make_config(**{name: known[name] for name in GENERATED_TOKENS if name in known})
-
-
-def _load_file(location: ModelLocation, file: Path, dtype: str, device: str) -> LoadedTransformer:
-    """Load a GGUF file; refuse one that is damaged, too large, or of an unknown kind of model."""
-    refuse_unusable_file(file)  # before transformers is imported
-    header = read_gguf(file)
-    refuse_weights_beyond_memory(location, dtype)
-    with quiet_transformers():
-        from attnviz.traces.trained.gguf_model import build_model, tensor_name_in_file
-        from attnviz.traces.trained.gguf_tokenizer import build_tokenizer
-
-        tokenizer = build_tokenizer(header)  # first: it costs less to refuse
-        model = build_model(header, getattr(torch, dtype))
-    model, known = model.eval().requires_grad_(False).to(device), find_architecture(header).names
-    return LoadedTransformer(
-        location.name,
-        model,
-        tokenizer,
-        header.stored_as,
-        dtype,
-        names_in_file={
-            name: tensor_name_in_file(name, known) for name, _ in model.named_parameters()
-        },
-    )
 
 
 def _load_config(location: ModelLocation, options: dict[str, Any]) -> Any:

@@ -25,9 +25,7 @@ from attnviz.machine import files, memory
 from attnviz.machine.files import refuse_name_in_file
 from attnviz.traces.models.model_names import CONFIG_FILE, MINILM, SMOLLM2
 from attnviz.traces.models.model_names import shipped_names as own_names
-from attnviz.traces.trained.gguf_config import find_architecture
-from attnviz.traces.trained.gguf_file import is_gguf, read_gguf
-from attnviz.traces.trained.gguf_tokenizer import refuse_unusable_vocabulary
+from attnviz.wings import load_from_wing
 from attnviz.wording.commands import shell_quote
 from attnviz.wording.words import and_list, counted
 
@@ -179,7 +177,7 @@ def locate_transformer(name: str) -> ModelLocation | None:
     if name.lower().endswith(GGUF_SUFFIX):
         files.refuse_missing_file(Path(name), "load a model from")
         return ModelLocation(Path(name).stem, None, Path(name))
-    if is_gguf(name):
+    if load_from_wing("is_gguf")(name):
         is_blob = OLLAMA_NAME.fullmatch(Path(name).name)
         return ModelLocation(is_blob[1] if is_blob else Path(name).name, None, Path(name))
     return ModelLocation(name, None) if HUB_NAME.fullmatch(name) or _is_cached(name) else None
@@ -309,19 +307,11 @@ def _config_values(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield from part.items() if isinstance(part, dict) else ()
 
 
-def refuse_unusable_file(file: Path) -> None:
-    """Refuse a GGUF file that is damaged or incomplete, or whose kind of model or vocabulary is not
-    known."""
-    header = read_gguf(file)
-    find_architecture(header).config(header)
-    refuse_unusable_vocabulary(header)
-
-
 def refuse_weights_beyond_memory(location: ModelLocation, dtype: str) -> None:
     """Refuse a local model whose weights in `dtype` do not fit in memory, by its files' headers."""
     size = BYTES_PER_DTYPE
     if location.file is not None:
-        numbers = read_gguf(location.file).number_count
+        numbers = load_from_wing("read_gguf")(location.file).number_count
     else:
         assert location.folder is not None
         numbers = sum(prod(item["shape"]) for item in _tensor_headers(location.folder))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
-from attnviz.analysis.inspection.corpus_effects import MeanPair
 from attnviz.analysis.inspection.effects import (
     Effect,
     EffectMeasure,
     Effects,
-    HeadPair,
     OutputMeasure,
 )
 from attnviz.analysis.inspection.inspection import Inspection
@@ -54,6 +53,26 @@ ABLATION_WORDS = {"zero": "zeroed", "mean": "replaced by its mean"}  # of a head
 LOGIT_NAME = "logit of"  # with which a difference of two answers begins
 MIN_FIXED_CHANGE = 0.05  # from where two decimals are enough
 MIN_NOTABLE_CHANGE = 5e-4  # smaller changes are called "almost nothing"
+
+
+class MeanChange(Protocol):
+    """The mean change without some heads, over the tokens of a text or over texts."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def mean(self) -> float: ...
+
+
+class PairChange(Protocol):
+    """The change without two heads together, and the mean changes without each."""
+
+    @property
+    def together(self) -> MeanChange: ...
+
+    @property
+    def alone(self) -> tuple[float, float]: ...
 
 
 def ranked_effects(inspection: Inspection) -> RankedBars:
@@ -190,7 +209,7 @@ def metric_phrase(name: str) -> str:
     return name.replace(LOGIT_NAME, f"the {LOGIT_NAME}") if name.startswith(LOGIT_NAME) else name
 
 
-def pair_sentences(pairs: Sequence[HeadPair | MeanPair]) -> Iterator[str]:
+def pair_sentences(pairs: Sequence[PairChange]) -> Iterator[str]:
     """Yield how far the first pair of heads is from the sum of its heads; nothing without pairs."""
     if not pairs:
         return

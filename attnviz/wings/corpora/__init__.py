@@ -1,0 +1,1 @@
+"""What heads do over many texts: surveys, minimal pairs, and effects of head ablation."""

@@ -1,0 +1,345 @@
+"""Finds questions in a Trace: those with a clear right answer, for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, permutations
+from random import Random
+from typing import TypeVar
+
+import numpy as np
+from jaxtyping import Float
+
+from attnviz.analysis.inspection.inspect_options import InspectOptions
+from attnviz.analysis.inspection.maps import maps_of_heads
+from attnviz.analysis.inspection.patterns import HeadPatterns, KeyPattern, find_patterns
+from attnviz.traces.trace import Trace
+from attnviz.wings.quiz.attention_row import (
+    MAX_EVENNESS,
+    AttentionRow,
+    attention_rows,
+    has_plain_mask,
+)
+from attnviz.wings.quiz.lesson import MAX_ANSWERS, OwnQuestion
+
+Answer = TypeVar("Answer")
+MIN_ANSWER_GAP = 0.05  # between two weights that are answers
+ANSWER_RANGE = (0.005, 0.995)  # of a weight that is an answer
+WEIGHT_RANGE = (0.05, 0.95)  # of a weight that is asked for
+MAX_SUMMED = 8  # scores in a softmax that is to be computed
+MIN_SHARPENING = 0.12  # of the largest weight, by leaving out the scale
+MIN_PATTERN_SCORE, MIN_PATTERN_GAP = 0.5, 0.35  # of the head that shows a pattern; to the other
+MIN_ROLE_SCORE, MIN_ROLE_WEIGHT, MAX_OTHER_WEIGHT = 0.7, 0.6, 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A question with its answers, of which `answer` (an index) is right.
+
+    `keys`, `numbers`, `rows` or `heads` are what the answers stand for, by kind.
+    """
+
+    kind: str
+    row: AttentionRow | None  # None for a question in a lesson's own words alone
+    answer: int
+    keys: tuple[int, ...] = ()  # positions of tokens
+    numbers: tuple[float, ...] = ()  # weights, or counts of tokens,
+    mistakes: tuple[str, ...] = ()  # and which mistake gives each; empty for none, and the right
+    rows: tuple[Float[np.ndarray, "key"], ...] = ()  # rows of weights
+    heads: tuple[AttentionRow, ...] = ()  # the same query in two heads
+    key: int | None = None  # the token whose weight is asked for
+    pattern: KeyPattern | None = None  # what one of two heads does,
+    scores: tuple[float, ...] = ()  # and how much each of them does so
+    own: OwnQuestion | None = None  # the words of a lesson
+    shows_map: bool = True  # whether the solution shows all rows, or only that of the query
+
+    @property
+    def count(self) -> int:
+        given = self.own.answers if self.own and not self.own.kind else ()
+        return len(self.keys or self.numbers or self.rows or self.heads or given)
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Where questions are looked for: some rows of a Trace, in an order that a seed decides."""
+
+    trace: Trace
+    rows: tuple[AttentionRow, ...]
+    heads: tuple[AttentionRow, ...]  # a row of each head
+    random: Random
+
+
+def build_search(
+    trace: Trace, heads: Sequence[str], queries: Sequence[int] | None, seed: str
+) -> Search:
+    random = Random(seed)
+    rows = [*attention_rows(trace, heads, queries)]
+    random.shuffle(rows)
+    return Search(trace, tuple(rows), tuple(attention_rows(trace, heads, (0,))), random)
+
+
+def find_token_questions(search: Search) -> Iterator[Question]:
+    """Yield a question for each row with a clear largest weight; the next largest is an answer.
+
+    Of a model those come first of which its card says what the head does, and those last in which
+    a token attends to itself or the first one.
+    """
+    for row in sorted(search.rows, key=lambda row: (_is_dull(row), not row.role)):
+        others = [key for key in row.plain_keys if row.visible[key] and key != row.best]
+        if not (row.is_clear and row.can_be_told) or len(others) < MAX_ANSWERS - 1:
+            continue
+        others.sort(key=lambda key: -row.weights[key])
+        chosen = list(dict.fromkeys([others[0], *_tempting_keys(row, others)]))
+        rest = [key for key in others if key not in chosen]
+        chosen += search.random.sample(rest, MAX_ANSWERS - 1 - len(chosen))
+        keys = shuffled(search, [row.best, *chosen])
+        yield Question("token", row, keys.index(row.best), keys=keys)
+
+
+def shuffled(search: Search, answers: Sequence[Answer]) -> tuple[Answer, ...]:
+    """Return answers in an order that is drawn: in the order of a sentence, or of numbers, the
+    right one would more often be at one place than at another.
+    """
+    return tuple(search.random.sample(answers, len(answers)))
+
+
+def _is_dull(row: AttentionRow) -> bool:
+    """Return whether a row of a model goes to the token itself or the first, as many rows do; what
+    a card says that a head does is not dull.
+    """
+    if row.role:
+        return row.best == row.query
+    return not row.has_random_vectors and row.best in (row.query, 0)
+
+
+def _tempting_keys(row: AttentionRow, others: Sequence[int]) -> list[int]:
+    """Return the one of `others` that the same query of a small model gives the largest weight in
+    another head, such as the other name that a pronoun could stand for.
+    """
+    others = [key for key in others if key != row.query]
+    if not row.role or not others:
+        return []
+    beside = [
+        each.weights
+        for each in attention_rows(row.trace, (), (row.query,))
+        if each.head_name != row.head_name
+    ]
+    return [max(others, key=lambda key: max(weights[key] for weights in beside))] if beside else []
+
+
+@dataclass(frozen=True, eq=False)
+class NumberCase:
+    """A number that can be asked for, and wrong ones in the order in which they are wanted, each
+    with the mistake that gives it.
+    """
+
+    row: AttentionRow
+    right: float
+    wrong: tuple[tuple[float, str], ...]
+    limits: tuple[float, float]  # of answers
+    gap: float  # at least this is between two answers
+    key: int | None = None
+
+    def answers_around(self, rank: int) -> dict[float, str]:
+        """Return four answers, of which `rank` are below the right one, each with its mistake;
+        empty if there are too few.
+        """
+        low, high = self.limits
+        rooms = {True: rank, False: MAX_ANSWERS - 1 - rank}  # by whether they are below
+        answers = {self.right: ""}
+        for number, mistake in self.wrong:
+            is_below = number < self.right
+            is_apart = all(abs(number - other) >= self.gap for other in answers)
+            if is_apart and rooms[is_below] and low <= number <= high:
+                rooms[is_below] -= 1
+                answers[number] = mistake
+        return answers if len(answers) == MAX_ANSWERS else {}
+
+
+def _number_questions(search: Search, kind: str, cases: Iterable[NumberCase]) -> Iterator[Question]:
+    """Yield a question for each row of these cases. How many numbers are smaller than the right one
+    is drawn, as far as there are such: it must not be right to choose the smallest.
+    """
+    rest = [*cases]
+    while rest:
+        for rank in search.random.sample(range(MAX_ANSWERS), MAX_ANSWERS):
+            fitting = ((case, case.answers_around(rank)) for case in rest)
+            case, answers = next((pair for pair in fitting if pair[1]), (None, {}))
+            if case is not None:
+                rest = [each for each in rest if each.row is not case.row]
+                numbers = shuffled(search, [*answers])
+                yield Question(
+                    kind,
+                    case.row,
+                    numbers.index(case.right),
+                    numbers=numbers,
+                    mistakes=tuple(answers[number] for number in numbers),
+                    key=case.key,
+                )
+                break
+        else:
+            return
+
+
+def _weight_cases(search: Search) -> Iterator[NumberCase]:
+    """Yield the weights that may be far enough from three other numbers that a mistake would
+    give.
+    """
+    low, high = WEIGHT_RANGE
+    for row in search.rows:
+        if row.scores is None or row.evenness >= MAX_EVENNESS or row.visible.sum() > MAX_SUMMED:
+            continue
+        if not row.has_readable_numbers:
+            continue
+        keys = [key for key in row.plain_keys if row.visible[key] and low < row.weights[key] < high]
+        for key in search.random.sample(keys, len(keys)):
+            wrong = tuple(_mistaken_weights(row, key))
+            right = float(row.weights[key])
+            yield NumberCase(row, right, wrong, ANSWER_RANGE, MIN_ANSWER_GAP, key)
+
+
+def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[tuple[float, str]]:
+    """Yield what mistakes give, each with the mistake: the share of the scores without exp, even
+    weights, the softmax without √d_k, another key's weight, the rest of the row; then numbers
+    between, which no mistake gives.
+    """
+    assert row.scores is not None
+    positive = np.maximum(row.scores, 0)
+    if positive.any():
+        yield float(positive[key] / positive.sum()), "the share of the score itself, without exp"
+    if row.unscaled is not None:
+        yield float(row.unscaled[key]), "the weight without the division by √d_k"
+    yield 1 / float(row.visible.sum()), "an even share, whatever the scores"
+    others = sorted(np.flatnonzero(row.visible).tolist(), key=lambda each: -row.weights[each])
+    for other in others:
+        yield float(row.weights[other]), f'the weight of "{row.keys.labels[other]}"'
+    right = float(row.weights[key])
+    yield 1 - right, "the weight of all other tokens together"
+    between = (right / 2, (1 + right) / 2, right**0.5, right**2, right * 0.75, right * 0.25)
+    above = (right + (1 - right) * share for share in (0.25, 0.75))
+    yield from ((number, "") for number in (*between, *above))
+
+
+def find_scaled_questions(search: Search) -> Iterator[Question]:
+    """Yield a question for each row that is clearly less sharp by the division by √d_k."""
+    for row in search.rows:
+        if row.unscaled is None or not row.has_readable_numbers:
+            continue
+        if row.unscaled.max() - row.weights.max() < MIN_SHARPENING:
+            continue
+        answer = search.random.randrange(2)
+        rows = (row.unscaled, row.weights) if answer == 0 else (row.weights, row.unscaled)
+        yield Question("scaled", row, answer, rows=rows)
+
+
+def find_mask_questions(search: Search) -> Iterator[Question]:
+    """Yield a question for each row with a hidden key and three visible ones to choose from."""
+    for row in _masked_rows(search):
+        hidden = [key for key in row.plain_keys if not row.visible[key]]
+        seen = [key for key in row.plain_keys if row.visible[key]]
+        if hidden and len(seen) >= MAX_ANSWERS - 1:
+            right = search.random.choice(hidden)
+            keys = shuffled(search, [right, *search.random.sample(seen, MAX_ANSWERS - 1)])
+            yield Question("mask", row, keys.index(right), keys=keys)
+
+
+def _visible_case(row: AttentionRow) -> NumberCase:
+    """Return how many keys a row sees; one wrong number is how many it does not see."""
+    total, seen = len(row.visible), int(row.visible.sum())
+    wrong = ((total - seen, "the number of hidden tokens"), (total, "the number of all tokens"),
+             *((seen + step, "") for step in (-1, 1, 2, -2, -3, 3)))  # fmt: skip
+    return NumberCase(row, seen, wrong, (1, total), 1)
+
+
+def _masked_rows(search: Search) -> Iterator[AttentionRow]:
+    """Yield the rows in which a plain mask hides a key, but not all: one for each query."""
+    asked = set[int]()
+    for row in search.rows:
+        is_masked = 0 < row.visible.sum() < len(row.visible)
+        if row.query not in asked and is_masked and has_plain_mask(row.layer):
+            asked.add(row.query)
+            yield row
+
+
+def _role_questions(search: Search) -> Iterator[Question]:
+    """Yield questions for each measured role of a small model's heads, about a query that gives
+    one key most of its attention in that head, and little in the other.
+    """
+    model = search.trace.model
+    if model is None:
+        return
+    scores = model.facts.get("scores")
+    known = scores if isinstance(scores, Mapping) else {}
+    for row in search.rows:
+        score = known.get(row.head_name)
+        is_sure = model.by_hand or (isinstance(score, float) and score >= MIN_ROLE_SCORE)
+        is_known = row.role and is_sure and row.is_clear
+        if not is_known or _is_dull(row) or row.weights.max() < MIN_ROLE_WEIGHT:
+            continue
+        others = [
+            other
+            for other in attention_rows(search.trace, (), (row.query,))
+            if other.head_name != row.head_name
+            and other.role != row.role
+            and other.weights[row.best] <= MAX_OTHER_WEIGHT
+        ]
+        for other in search.random.sample(others, len(others)):
+            yield _two_heads(search, (row, other))
+
+
+def _pattern_questions(search: Search) -> Iterator[Question]:
+    """Yield a question for each pattern that some head clearly shows, and another does not."""
+    heads = {row.head_name: row for row in search.heads}
+    if len(heads) < 2:
+        return
+    maps = [each for each in maps_of_heads(search.trace, InspectOptions()) if each.name in heads]
+    patterns = find_patterns(maps)
+    pairs = [*permutations(range(len(maps)), 2)]
+    search.random.shuffle(pairs)
+    asked = set[str]()
+    for first, second in pairs:
+        kind = patterns.kinds[first]
+        if not isinstance(kind, KeyPattern) or kind.name in asked:
+            continue
+        scores = patterns.score(first, kind), patterns.score(second, kind)
+        if _are_told_apart(patterns, (first, second), kind):
+            asked.add(kind.name)
+            rows = heads[maps[first].name], heads[maps[second].name]
+            yield _two_heads(search, rows, kind, scores)
+
+
+def _are_told_apart(patterns: HeadPatterns, pair: tuple[int, int], kind: KeyPattern) -> bool:
+    """Return whether the first of two heads clearly shows a pattern, and the second does not: most
+    tokens give such a key the largest weight only in the first.
+    """
+    scores = [patterns.score(head, kind) for head in pair]
+    most = [patterns.is_most_attended(head, kind) for head in pair]
+    is_gap_clear = scores[0] - scores[1] >= MIN_PATTERN_GAP and scores[1] < MIN_PATTERN_SCORE
+    return scores[0] >= MIN_PATTERN_SCORE and is_gap_clear and most == [True, False]
+
+
+def _two_heads(
+    search: Search,
+    rows: tuple[AttentionRow, AttentionRow],
+    pattern: KeyPattern | None = None,
+    scores: tuple[float, ...] = (),
+) -> Question:
+    """Return the question which of two heads does something; the first does, at a random place."""
+    answer = search.random.randrange(2)
+    right, other = rows
+    heads = rows if answer == 0 else (other, right)
+    ordered = scores if answer == 0 else scores[::-1]
+    return Question("head", right, answer, heads=heads, pattern=pattern, scores=ordered)
+
+
+FINDERS: Mapping[str, Callable[[Search], Iterator[Question]]] = {  # as in QUESTION_KINDS
+    "token": find_token_questions,
+    "weight": lambda search: _number_questions(search, "weight", _weight_cases(search)),
+    "scaled": find_scaled_questions,
+    "mask": find_mask_questions,
+    "visible": lambda search: _number_questions(
+        search, "visible", map(_visible_case, _masked_rows(search))
+    ),
+    "head": lambda search: chain(_role_questions(search), _pattern_questions(search)),
+}

@@ -1,0 +1,488 @@
+"""WORDS: each kind of question in words: question, answers, what is shown, reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from attnviz.cells import StoredCells
+from attnviz.views.attention_facts import find_mask_shape
+from attnviz.views.grids.axes import plain_axis
+from attnviz.views.grids.exercise import Exercise
+from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.scales import bar_scale, centred_scale, weight_scale
+from attnviz.views.grids.section import Section
+from attnviz.views.head_vectors import divisor_texts
+from attnviz.views.heads.sentences import quoted_token
+from attnviz.views.origin_words import vector_axis
+from attnviz.views.reading import has_single_attention, token_axis
+from attnviz.views.steps import step_sums
+from attnviz.views.steps.scene import Scene, StepSettings
+from attnviz.views.trace import vectors_grid
+from attnviz.wings.quiz.attention_row import AttentionRow
+from attnviz.wings.quiz.lesson import OwnQuestion
+from attnviz.wings.quiz.questions import Question
+from attnviz.wording.numbers import exact_text, fixed_text, percent_text
+from attnviz.wording.sums import Sum
+from attnviz.wording.words import and_list, bidi_isolated, counted
+
+MAX_SHOWN_WIDTH = 3  # of vectors whose products can be computed on paper
+MAX_WRITTEN_KEYS = 6  # whose scores a reason writes out
+MAP_NAMES = "AB"
+
+
+@dataclass(frozen=True)
+class QuestionWords:
+    """The words of a kind of question, as functions of a Question and the row that it is about."""
+
+    ask: Callable[[Question, AttentionRow], str]
+    about: Callable[[Question, AttentionRow], str]  # what is needed to answer, after the sentence
+    options: Callable[[Question, AttentionRow], tuple[str, ...]]
+    reason: Callable[[Question, AttentionRow], str]
+    shown: Callable[[Question, AttentionRow], tuple[Grid, ...]]  # with the question
+    explained: Callable[[Question, AttentionRow], tuple[Grid, ...]]  # with the reason
+    sums: Callable[[Question, AttentionRow], tuple[Sum, ...]] = lambda question, row: ()
+    needs_working: Callable[[Question, AttentionRow], bool] = lambda question, row: False
+
+
+def build_exercise(question: Question, number: int) -> Exercise:
+    """Return a question in words; those of a lesson replace those of its kind."""
+    own, row = question.own or OwnQuestion(""), question.row
+    title, reason = _on_one_line(own.question), _on_one_line(own.reason)
+    if row is None:
+        asked = Section(str(number), "own", title, "")
+        return _exercise(asked, tuple(map(_on_one_line, own.answers)), question.answer, reason)
+    words = WORDS[question.kind]
+    about = " ".join(filter(None, (_context(row), words.about(question, row))))
+    reason = " ".join(filter(None, (reason, words.reason(question, row))))
+    grids = words.shown(question, row)
+    title = title or words.ask(question, row)
+    asked = Section(str(number), question.kind, title, about, grids=grids)
+    exercise = _exercise(asked, words.options(question, row), question.answer, reason)
+    explained, sums = words.explained(question, row), words.sums(question, row)
+    return replace(
+        exercise,
+        solution=replace(exercise.solution, grids=explained, sums=sums),
+        context=_context(row),
+        needs_working=words.needs_working(question, row),
+        mistakes=question.mistakes,
+    )
+
+
+def _exercise(asked: Section, options: tuple[str, ...], answer: int, reason: str) -> Exercise:
+    """Return the Exercise of a question, without the grids of its solution."""
+    bare = Exercise(asked, options, answer, asked)
+    solution = Section(asked.number, asked.name, f"Answer: {bare.right_option}", reason)
+    return replace(bare, question=replace(asked, remarks=bare.lettered_options), solution=solution)
+
+
+def _on_one_line(text: str) -> str:
+    """Return a text of a lesson, which may be in lines of its file, with single spaces."""
+    return " ".join(text.split())
+
+
+def _context(row: AttentionRow) -> str:
+    """Return the sentence that a question is about, and where its numbers come from."""
+    trace, model = row.trace, row.trace.model
+    sentence = f'Sentence: "{trace.tokens.text.strip()}".'
+    if trace.trained is not None:
+        return f"{sentence} Model {trace.trained.name}."
+    if model is None:
+        return f"{sentence} Random vectors, seed {trace.origin.settings.seed}."
+    made = " was written by hand:" if model.by_hand else " learned"
+    about = f"{made} {model.about}" if model.about else ""
+    asked = model.facts.get("asked")
+    is_blank = trace.tokens.labels[row.query] == "?" and isinstance(asked, str)
+    blank = f' At "?" it chooses the {asked}.' if is_blank else ""
+    return f"{sentence} Model {model.name}{about}.{blank}"
+
+
+def _query(row: AttentionRow) -> str:
+    return quoted_token(row.trace.tokens, row.query)
+
+
+def _key(row: AttentionRow, key: int) -> str:
+    is_same = row.keys is row.trace.tokens and key == row.query
+    return "itself" if is_same else quoted_token(row.keys, key)
+
+
+def _place(row: AttentionRow) -> str:
+    """Return ` in L1H0`; empty where there is only one head."""
+    is_only = has_single_attention(row.trace) and row.layer.heads == 1
+    return "" if is_only else f" in {row.head_name}"
+
+
+def _key_options(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    return tuple(bidi_isolated(row.keys.labels[key]) for key in question.keys)
+
+
+def _map_grid(row: AttentionRow, title: str) -> Grid:
+    cells = row.layer.weights.cells("mixing", row.head)
+    rows, columns = row.trace.tokens, row.keys
+    return Grid(
+        title,
+        token_axis("query (reads)", rows),
+        token_axis("key (is read)", columns),
+        cells,
+        weight_scale(cells),
+        share=True,
+    )
+
+
+def _rows_grid(
+    row: AttentionRow, title: str, names: list[str], rows: list[Float[np.ndarray, "key"]]
+) -> Grid:
+    """Return rows of numbers of one query, a name before each; hidden keys are masked."""
+    hidden = np.stack([~row.visible] * len(rows))
+    cells = StoredCells(np.stack(rows).astype(np.float32), hidden)
+    is_weights = title.startswith("weights")
+    scale = bar_scale(cells) if is_weights else centred_scale("score", cells)
+    keys = token_axis("key (is read)", row.keys)
+    rows_axis = plain_axis("row", names)
+    return Grid(title, rows_axis, keys, cells, scale, decimals=2, share=is_weights, is_list=True)
+
+
+def _map_of_head(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
+    """Return the map of the head that the question is about; one row of it, if a later question is
+    about another.
+    """
+    if not question.shows_map:
+        return _weight_row(question, row)
+    return (_map_grid(row, f"weights {row.head_name}" if _place(row) else "weights"),)
+
+
+def _no_grids(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
+    return ()
+
+
+# Which token.
+
+
+def _shows_vectors(row: AttentionRow) -> bool:
+    """Return whether products that can be computed on paper decide: all keys are visible, and
+    nothing changes the order of the scores.
+    """
+    layer = row.layer
+    if not layer.has_product_scores or layer.head_dim > MAX_SHOWN_WIDTH or not row.visible.all():
+        return False
+    products = layer.weights.cells("scores", row.head).row(row.query).values[0]
+    return row.has_random_vectors and int(np.argmax(products)) == row.best
+
+
+def _shows_scores(row: AttentionRow) -> bool:
+    """Return whether the scores of the row are shown, because nothing else could answer: neither
+    vectors, nor what a head is known to do.
+    """
+    return row.needs_numbers and not _shows_vectors(row) and row.scores is not None
+
+
+def _about_token(question: Question, row: AttentionRow) -> str:
+    if _shows_vectors(row):
+        return f"A score is the query of {_query(row)} times a key: multiply and add."
+    if _shows_scores(row):
+        return f"Below are the scores of {_query(row)}."
+    if row.is_written:
+        numbers = _vector_grids(row)[0].cells.row(0).values[0]
+        avoids = "; a number below 0 is what it avoids" if (numbers < 0).any() else ""
+        return (
+            f"{row.head_name} was written so that {row.role}. Below is the query of {_query(row)}: "
+            f"what it looks for{avoids}."
+        )
+    return f"{row.head_name} {row.role}." if row.role else ""
+
+
+def _shown_with_token(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
+    if _shows_scores(row):
+        return _score_row(question, row)
+    if row.is_written:
+        return _vector_grids(row)[:1]
+    return _vector_grids(row) if _shows_vectors(row) else ()
+
+
+def _vector_grids(row: AttentionRow) -> tuple[Grid, ...]:
+    """Return the query as one row, and the keys of all tokens."""
+    queries, keys = row.layer.queries_with_keys()
+    columns = vector_axis(row.trace, row.layer, "width", row.layer.head_dim, row.head)
+    name = plain_axis("token", [row.trace.tokens.labels[row.query]])
+    query = queries[row.head, row.query : row.query + 1]
+    grids = (
+        vectors_grid("query", query, name, columns),
+        vectors_grid("keys", keys[row.head], token_axis("", row.keys), columns),
+    )
+    return tuple(replace(grid, decimals=2) for grid in grids)
+
+
+def _score_row(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
+    assert row.scores is not None
+    name = row.trace.tokens.labels[row.query]
+    return (_rows_grid(row, "scores before the softmax", [name], [row.scores]),)
+
+
+def _token_reason(question: Question, row: AttentionRow) -> str:
+    """Return what the head does, or the rule of the softmax, and then the largest two weights."""
+    order = np.argsort(-row.weights, kind="stable")
+    first, second = int(order[0]), int(order[1])
+    numbers = (
+        f"{_query(row)} gives {_key(row, first)} {percent_text(float(row.weights[first]))} of its "
+        f"attention{_place(row)}; the next most goes to {_key(row, second)}: "
+        f"{percent_text(float(row.weights[second]))}."
+    )
+    digits = (
+        "Everything is computed with more digits than are printed." if _shows_vectors(row) else ""
+    )
+    return " ".join(filter(None, (_head_sentence(row), numbers, digits)))
+
+
+def _head_sentence(row: AttentionRow) -> str:
+    """Return a sentence on what the head does, or on the softmax; what a head was written for
+    stands with the question.
+    """
+    if _shows_scores(row) or _shows_vectors(row):
+        return "The largest score gets the largest weight."
+    if not row.is_written:
+        return _role_sentence(row)
+    query = _vector_grids(row)[0]
+    numbers = query.cells.row(0).values[0]
+    names = [query.columns.labels[place] for place in np.flatnonzero(numbers == numbers.max())]
+    return f"{_query(row)} looks most for: {and_list(names)}."
+
+
+def _role_sentence(row: AttentionRow) -> str:
+    """Return what a head of a small model does: as measured in its test, or as written; empty if
+    that is unknown, or if settings change the model.
+    """
+    role, model = row.role, row.trace.model
+    if not role or model is None:
+        return ""
+    if model.by_hand:
+        return f"{row.head_name} was written so that {role}."
+    count, scores = model.facts.get("sentences"), model.facts.get("scores")
+    score = scores.get(row.head_name) if isinstance(scores, Mapping) else None
+    if not isinstance(count, int) or not isinstance(score, float):
+        return ""
+    share = percent_text(score)
+    return (
+        f"{row.head_name} {role}: {share} of its attention, in {counted(count, 'test sentence')}."
+    )
+
+
+def _scene(row: AttentionRow, key: int | None = None) -> Scene:
+    options = StepSettings(query=row.query, key=key, head=row.head)
+    return Scene(row.trace, row.layer, options)
+
+
+def _with_head_name(row: AttentionRow, sums: tuple[Sum, ...]) -> tuple[Sum, ...]:
+    """Return the sums with the head as the question names it: L1H0, where they say H0."""
+    suffix = _scene(row).head_suffix(row.head)
+    if not suffix:
+        return sums
+    return tuple(
+        replace(each, left=each.left.replace(f"{suffix}(", f" {row.head_name}(", 1))
+        for each in sums
+    )
+
+
+def _token_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
+    """Return the products that decide, and the softmax of the right answer."""
+    if not (_shows_scores(row) or _shows_vectors(row)) or row.scores is None:
+        return ()
+    scene, best = _scene(row), _scene(row, row.best)
+    softmax = step_sums.softmax_sums(best, row.layer)
+    if not _shows_vectors(row) or len(row.keys) > MAX_WRITTEN_KEYS:
+        return softmax
+    products = step_sums.score_sums(scene, row.layer)
+    divisions = divisor_texts(scene.trace, row.layer)
+    scaled = step_sums.scaling_sums(scene, row.layer) if divisions else ()
+    return (*products, *scaled, *softmax)
+
+
+# What is the weight.
+
+
+def _weight_reason(question: Question, row: AttentionRow) -> str:
+    key = question.key
+    assert key is not None
+    weight = fixed_text(float(row.weights[key]), 2)
+    return (
+        "Softmax takes e to the power of each score, and divides it by the sum of all: "
+        f"{_query(row)} gives {_key(row, key)} a weight of {weight}."
+    )
+
+
+def _weight_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
+    return step_sums.softmax_sums(_scene(row, question.key), row.layer)
+
+
+def _weight_row(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
+    return (_rows_grid(row, "weights", [row.trace.tokens.labels[row.query]], [row.weights]),)
+
+
+# Scaled or not.
+
+
+def _about_scaled(question: Question, row: AttentionRow) -> str:
+    return (
+        f"A and B are weights of {_query(row)} made of the same scores. One of them divides the "
+        f"scores by √d_k = √{row.layer.head_dim} before the softmax, the other does not."
+    )
+
+
+def _scaled_reason(question: Question, row: AttentionRow) -> str:
+    largest = [fixed_text(float(weights.max()), 2) for weights in question.rows]
+    right, other = question.answer, 1 - question.answer
+    factor = exact_text(round(row.layer.head_dim**0.5, 2))
+    return (
+        f"Without the division all differences between scores are {factor} times as large, so the "
+        f"softmax is sharper: the largest weight is {largest[right]} in {MAP_NAMES[right]}, and "
+        f"{largest[other]} in {MAP_NAMES[other]}."
+    )
+
+
+def _both_rows(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
+    return (_rows_grid(row, "weights", [*MAP_NAMES], [*question.rows]),)
+
+
+# The mask.
+
+
+def _mask_sentence(question: Question, row: AttentionRow) -> str:
+    """Return what the mask lets a token attend to; empty for masks of no known shape."""
+    shape = find_mask_shape(row.layer.visible)
+    if not shape.is_exact or shape.chunk is not None:
+        return ""
+    if shape.window is None:
+        return "Each token attends only to itself and earlier tokens." if shape.causal else ""
+    if shape.window == 1:
+        return "Each token attends only to itself."
+    before = counted(shape.window - 1, "token")
+    nearest = "the token before it" if shape.window == 2 else f"the {before} before it"
+    sides = nearest if shape.causal else f"at most {before} away on each side"
+    return f"Each token attends only to itself and {sides}."
+
+
+def _visible_tokens(row: AttentionRow) -> str:
+    """Return all tokens that the mask lets the query attend to; only the numbers of many."""
+    keys = np.flatnonzero(row.visible).tolist()
+    if len(keys) > MAX_WRITTEN_KEYS:  # they stand beside each other
+        return f"tokens {keys[0] + 1} to {keys[-1] + 1}"
+    return and_list([_key(row, key) for key in keys])
+
+
+def _mask_reason(question: Question, row: AttentionRow) -> str:
+    hidden = question.keys[question.answer]
+    return (
+        f"The mask lets {_query(row)} attend to {_visible_tokens(row)}. "
+        f"{quoted_token(row.keys, hidden)} is hidden: its weight is 0."
+    )
+
+
+def _visible_reason(question: Question, row: AttentionRow) -> str:
+    seen, total = int(row.visible.sum()), counted(len(row.visible), "token")
+    place = f"{_query(row)} is token {row.query + 1}"
+    return f"{place}. The mask lets it attend to {_visible_tokens(row)}: {seen} of {total}."
+
+
+# Which of two heads.
+
+
+def _ask_head(question: Question, row: AttentionRow) -> str:
+    if question.pattern is not None:
+        target = question.pattern.target_phrase
+        return f"In which map, A or B, do tokens attend more to {target}?"
+    model = row.trace.model
+    assert model is not None
+    role = model.heads[row.head_name]
+    if model.by_hand:
+        return f"Which map, A or B, is of a head written so that {role}?"
+    return f"Which map, A or B, is of a head that {role}?"
+
+
+def _about_head(question: Question, row: AttentionRow) -> str:
+    return "Each row of a map is a token, each column a token that it attends to."
+
+
+def _head_reason(question: Question, row: AttentionRow) -> str:
+    right, other = question.answer, 1 - question.answer
+    beside = question.heads[other]
+    names = [f"map {MAP_NAMES[n]} ({question.heads[n].head_name})" for n in (right, other)]
+    if question.pattern is not None:
+        shares = [percent_text(question.scores[n]) for n in (right, other)]
+        return (
+            f"In {names[0]} {shares[0]} of a token's attention goes to "
+            f"{question.pattern.target_phrase}, on average over the tokens that have the choice; "
+            f"in {names[1]} {shares[1]}."
+        )
+    first, second = (percent_text(float(each.weights[row.best])) for each in (row, beside))
+    return (
+        f"{_role_sentence(row)} Here {_query(row)} gives {_key(row, row.best)} {first} of its "
+        f"attention in {names[0]}, and {second} in {names[1]}."
+    ).strip()
+
+
+def _two_maps(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
+    pairs = zip(question.heads, MAP_NAMES, strict=True)
+    return tuple(_map_grid(each, f"map {name}") for each, name in pairs)
+
+
+WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
+    "token": QuestionWords(
+        ask=lambda question, row: f"Which token does {_query(row)} attend to most{_place(row)}?",
+        about=_about_token,
+        options=_key_options,
+        reason=_token_reason,
+        shown=_shown_with_token,
+        explained=_map_of_head,
+        sums=lambda question, row: _with_head_name(row, _token_sums(question, row)),
+        needs_working=lambda question, row: _shows_vectors(row),
+    ),
+    "weight": QuestionWords(
+        ask=lambda question, row: (
+            f"What weight does {_query(row)} give {_key(row, question.key or 0)}{_place(row)}?"
+        ),
+        about=lambda question, row: f"Below are the scores of {_query(row)}.",
+        options=lambda question, row: tuple(fixed_text(number, 2) for number in question.numbers),
+        reason=_weight_reason,
+        shown=_score_row,
+        explained=_weight_row,
+        sums=lambda question, row: _with_head_name(row, _weight_sums(question, row)),
+        needs_working=lambda question, row: True,
+    ),
+    "scaled": QuestionWords(
+        ask=lambda question, row: (
+            f"Which row, A or B, has the weights of {_query(row)} without dividing "
+            f"scores by √d_k{_place(row)}?"
+        ),
+        about=_about_scaled,
+        options=lambda question, row: ("row A", "row B"),
+        reason=_scaled_reason,
+        shown=_both_rows,
+        explained=_no_grids,
+    ),
+    "mask": QuestionWords(
+        ask=lambda question, row: f"Which of these tokens is hidden from {_query(row)}?",
+        about=_mask_sentence,
+        options=_key_options,
+        reason=_mask_reason,
+        shown=_no_grids,
+        explained=_map_of_head,
+    ),
+    "visible": QuestionWords(
+        ask=lambda question, row: f"How many tokens can {_query(row)} attend to?",
+        about=_mask_sentence,
+        options=lambda question, row: tuple(fixed_text(number, 0) for number in question.numbers),
+        reason=_visible_reason,
+        shown=_no_grids,
+        explained=_map_of_head,
+    ),
+    "head": QuestionWords(
+        ask=_ask_head,
+        about=_about_head,
+        options=lambda question, row: ("map A", "map B"),
+        reason=_head_reason,
+        shown=_two_maps,
+        explained=_no_grids,
+    ),
+}
