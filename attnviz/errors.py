@@ -27,7 +27,8 @@ class AttnvizError(Exception):
     """A problem that the reader of the message can fix.
 
     `about` names the setting or matrix that is wrong, and `file` the file that the message names,
-    so that a caller who knows the line in that file can add it without parsing the message.
+    so that a caller who knows the line in that file can add it without parsing the message; `word`
+    is the word of the text that is wrong.
     Marks of options and commands (wording/surfaces.py) become words of the surface on which the
     error is created; `python_hint` is the hint in Python, where the advice itself differs.
 
@@ -40,11 +41,20 @@ class AttnvizError(Exception):
     """
 
     def __init__(
-        self, problem: str, hint: str, *, about: str = "", file: str = "", python_hint: str = ""
+        self,
+        problem: str,
+        hint: str,
+        *,
+        about: str = "",
+        file: str = "",
+        word: str = "",
+        python_hint: str = "",
     ) -> None:
         is_python = current_surface() is Surface.PYTHON
         hint = python_hint if python_hint and is_python else hint
-        problem, hint = (shorten_text(in_words(text), MAX_ERROR_LETTERS) for text in (problem, hint))
+        problem, hint = (
+            shorten_text(in_words(text), MAX_ERROR_LETTERS) for text in (problem, hint)
+        )
         problem = printable_text(QUOTED_WORD.sub(_shorten_quoted, problem))
         hint = printable_text(hint)
         super().__init__(problem)
@@ -53,6 +63,7 @@ class AttnvizError(Exception):
         self.hint = hint
         self.about = about
         self.file = file
+        self.word = word
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines that a notebook shows: the user's own lines, the problem and the
@@ -65,6 +76,12 @@ class AttnvizError(Exception):
             if not _is_frame_of(entry[0], *NOTEBOOK_PACKAGES)
         ]
         return [*own, f"{type(self).__name__}: {self}", self.hint]
+
+    def give_hint(self, hint: str) -> None:
+        """Change the hint, in place: the traceback stays."""
+        notes = getattr(self, "__notes__", [])
+        notes[:1] = [hint] * len(notes[:1])
+        self.hint = hint
 
     def with_problem(self, problem: str) -> AttnvizError:
         """Return a copy of this error with another problem text, and the same hint."""
@@ -148,11 +165,13 @@ def unknown_name_error(
     about: str = "",
     other_names: Mapping[str, str] = MappingProxyType({}),
     from_file: bool = False,
+    lists_all: bool = True,
 ) -> AttnvizError:
     """Return the error for an unknown name; the hint suggests one name and lists the known names.
 
-    It suggests the name's alias in `other_names`, otherwise the closest known name if any is close.
-    `kind` is what the name should be ("variant"). Names that are `from_file` are listed only if
+    It suggests the name's alias in `other_names`, otherwise the closest known name if any is close;
+    unless it `lists_all`, it lists the known names only where none is. `kind` is what the name
+    should be ("variant"). Names that are `from_file` are listed only if
     they are one word.
 
     >>> print(unknown_name_error("variant", "casual", ["causal", "plain"]).hint)
@@ -165,7 +184,8 @@ def unknown_name_error(
     nearest = [alias] if alias else get_close_matches(lower_name, names, n=1)
     question = f"did you mean '{nearest[0]}'? " if nearest else ""
     listed = [*names[:MAX_HINT_NAMES], *["…"] * (len(names) > MAX_HINT_NAMES)]
-    hint = f"{question}known: {', '.join(listed)}" if names else "there is none to choose"
+    known = f"known: {', '.join(listed)}" if lists_all or not question else ""
+    hint = f"{question}{known}".rstrip() if names else "there is none to choose"
     return AttnvizError(f"there is no {kind} '{name}'", hint, about=about)
 
 

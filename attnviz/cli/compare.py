@@ -51,7 +51,7 @@ from attnviz.renderers import suffixes
 from attnviz.traces import early_checks
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import is_trained
-from attnviz.wording.commands import option_name
+from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
@@ -184,8 +184,8 @@ class ComparisonOptions:
         by = self.aspect
         if self.head is not None:
             raise AttnvizError(
-                "--head is about the heads of a trained model, and no trained model is given",
-                "leave --head out, or give --model minilm and a second sentence",
+                f"{opt.head} is about the heads of a trained model, and no trained model is given",
+                f"leave {opt.head} out, or give {opt.model:minilm} and a second sentence",
                 about="head",
             )
         if by == TEXT_ASPECT or (by == "device" and self.values is None):
@@ -359,9 +359,9 @@ def _refuse_streaming_options(names: Iterable[str], subject: str) -> None:
     """Refuse the first of the typed options about long texts where something else is compared."""
     for name in names:
         raise AttnvizError(
-            f"{option_name(name)} is about ways of attending to one long text, and here {subject} "
+            f"{opt[name]} is about ways of attending to one long text, and here {subject} "
             "are compared",
-            f"leave {option_name(name)} out",
+            f"leave {opt[name]} out",
         )
 
 
@@ -369,8 +369,8 @@ def _refuse_training_options(names: Iterable[str]) -> None:
     """Refuse the first of the typed options about training: without --learn nothing is trained."""
     for name in names:
         raise AttnvizError(
-            f"{option_name(name)} is about training, and no task is given",
-            f"give a task, such as --learn reverse, or leave {option_name(name)} out",
+            f"{opt[name]} is about training, and no task is given",
+            f"give a task, such as {opt.learn:reverse}, or leave {opt[name]} out",
         )
 
 

@@ -18,7 +18,7 @@ from attnviz.errors import AttnvizError
 from attnviz.learning.lookup import task_of
 from attnviz.machine import exit_handling
 from attnviz.traces.settings import TRAINED_ONLY_SETTINGS
-from attnviz.wording.commands import option_name
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ def refuse_with_learn(typed: TypedOptions) -> None:
     """Refuse typed options that a comparison of learning would ignore, such as --query."""
     for name in REFUSED_WITH_LEARN:
         if name in typed.names:
-            option_text = name.upper() if name in ("text", "other") else option_name(name)
+            option_text = name.upper() if name in ("text", "other") else str(opt[name])
             raise AttnvizError(
-                f"--learn trains on sentences of its own, so {option_text} cannot be given",
-                f"leave {option_text} out, or --learn",
+                f"{opt.learn} trains on sentences of its own, so {option_text} cannot be given",
+                f"leave {option_text} out, or {opt.learn}",
             )
 
 

@@ -17,7 +17,8 @@ from attnviz.errors import AttnvizError, naming_in_errors
 from attnviz.machine import files
 from attnviz.traces import early_checks
 from attnviz.traces.trained.checkpoint_folders import find_checkpoints
-from attnviz.wording.commands import Command, changed_options, option_name, shell_quote
+from attnviz.wording.commands import Command, changed_options, shell_quote
+from attnviz.wording.surfaces import cmd, naming_options, opt
 
 if TYPE_CHECKING:
     from attnviz.analysis.inspection.two_sentences import TraceComparison
@@ -32,7 +33,7 @@ DEFAULT_ASPECT_VALUES = {"dtype": ["float32", "bfloat16"]}
 REFUSED_BESIDE_PAIR = ("by", "values", "reference", "repeats", "curves", "mean")
 REFUSED_BESIDE_CHECKPOINTS = ("model", "trace", "other", "learn", *REFUSED_BESIDE_PAIR)
 REFUSED_WITH_MODEL = ("repeats", "curves", "mean", "reference")
-PATTERN_EXAMPLE = 'attnviz compare "it was too tired" "it was too wide" --model minilm'
+PATTERN_EXAMPLE = f'{cmd.compare:"it was too tired" "it was too wide" --model minilm}'
 
 
 def deliver_sentence_comparison(
@@ -135,15 +136,12 @@ def deliver_checkpoint_comparison(
     """
     for name, subject in _typed_subjects(REFUSED_BESIDE_CHECKPOINTS, typed):
         problem = f"checkpoints are compared, and {subject} is given: only one thing can differ"
-        raise AttnvizError(problem, f"leave out --checkpoints, or {subject}", about=name)
+        raise AttnvizError(problem, f"leave out {opt.checkpoints}, or {subject}", about=name)
     words = str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
     first = find_checkpoints(options.checkpoints)[0].folder
-    try:
+    with naming_options(model="--checkpoints"):
         typed_options = typed.values_of(text, settings)
         _refuse_impossible_model(first, typed_options, words, settings, outputs.query)
-    except AttnvizError as error:
-        error.rewrite(lambda message: message.replace("--model", "--checkpoints"))
-        raise
 
     from attnviz.analysis.inspection.checkpoints import compare_checkpoints  # imports torch
 
@@ -191,13 +189,13 @@ def _refuse_beside_pair(
     models: ModelsOptions, saved: SavedPairOptions, typed: TypedOptions
 ) -> None:
     """Refuse more than two models or traces, and options that vary something else beside two."""
-    option, values, noun = "--model", models.model, "models"
+    option, values, noun = f"{opt.model}", models.model, "models"
     if len(saved.trace) > len(values):
-        option, values, noun = "--trace", saved.trace, "traces"
+        option, values, noun = f"{opt.trace}", saved.trace, "traces"
     elif saved.trace:
         raise AttnvizError(
-            "two models are compared on a text, and --trace is a finished trace",
-            "leave --trace out, or one --model",
+            f"two models are compared on a text, and {opt.trace} is a finished trace",
+            f"leave {opt.trace} out, or one {opt.model}",
         )
     if len(values) > 2:
         raise AttnvizError(
@@ -217,7 +215,7 @@ def _typed_subjects(names: Iterable[str], typed: TypedOptions) -> Iterator[tuple
     """Yield those of these options that were typed, each with what an error calls it."""
     for name in names:
         if name in typed.names:
-            yield name, "a second sentence" if name == "other" else option_name(name)
+            yield name, "a second sentence" if name == "other" else str(opt[name])
 
 
 def _compare_two_runs(
@@ -257,9 +255,8 @@ def refuse_sentence_options(options: ComparisonOptions, typed: TypedOptions) -> 
     for name in REFUSED_WITH_MODEL:
         if name in typed.names:
             raise AttnvizError(
-                f"{option_name(name)} changes how attention is computed, which is fixed in a "
-                "trained model",
-                f"leave {option_name(name)} out",
+                f"{opt[name]} changes how attention is computed, which is fixed in a trained model",
+                f"leave {opt[name]} out",
                 about=name,
             )
     is_empty = options.other is None and options.values is None
@@ -270,21 +267,22 @@ def refuse_sentence_options(options: ComparisonOptions, typed: TypedOptions) -> 
         )
     refuse_unknown_aspect(by)
     if by not in (*MODEL_RUN_ASPECTS, TEXT_ASPECT):
+        others = " or ".join(f"{opt.by:{way}}" for way in MODEL_RUN_ASPECTS)
         raise AttnvizError(
-            f"--by {by} changes how attention is computed, which is fixed in a trained model",
-            f"give a second sentence, or {' or '.join(f'--by {way}' for way in MODEL_RUN_ASPECTS)}",
+            f"{opt.by:{by}} changes how attention is computed, which is fixed in a trained model",
+            f"give a second sentence, or {others}",
             about="by",
         )
     if by in MODEL_RUN_ASPECTS and options.other is not None:
         raise AttnvizError(
-            f"--by {by} cannot be combined with a second sentence",
+            f"{opt.by:{by}} cannot be combined with a second sentence",
             "leave one of them out",
             about="by",
         )
     if by == TEXT_ASPECT and options.values is not None:
         raise AttnvizError(
-            "--values cannot be combined with a second sentence: the sentences are compared",
-            "leave --values out",
+            f"{opt.values} cannot be combined with a second sentence: the sentences are compared",
+            f"leave {opt.values} out",
         )
     if by in MODEL_RUN_ASPECTS:
         _two_values(options)
@@ -302,7 +300,7 @@ def _two_values(options: ComparisonOptions) -> list[str]:
         values_text = f"only {values[0]}" if len(values) == 1 else ", ".join(values) or "none"
         example = ",".join(DEFAULT_ASPECT_VALUES.get(by, ["cpu", "cuda"]))
         raise AttnvizError(
-            f"a trained model is compared in two ways, but --by {by} has {values_text}",
-            f"give two, such as --values {example}",
+            f"a trained model is compared in two ways, but {opt.by:{by}} has {values_text}",
+            f"give two, such as {opt.values:{example}}",
         )
     return values

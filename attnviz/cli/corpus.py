@@ -23,7 +23,8 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.traces import early_checks
 from attnviz.traces.settings import Settings
-from attnviz.wording.commands import Command, option_name
+from attnviz.wording.commands import Command
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 INTERRUPTED_STATUS = 130  # as of any command that Ctrl-C ends
@@ -88,8 +89,8 @@ class EffectOptions:
         `chosen_heads` are those about heads ("layer") that were typed."""
         for name in (*chosen_heads, *self.changed()) if self.texts is None else ():
             raise AttnvizError(
-                f"{option_name(name)} is about switching heads off on texts, and none are given",
-                "give a file with a text on each line: --texts texts.txt",
+                f"{opt[name]} is about switching heads off on texts, and none are given",
+                f"give a file with a text on each line: {opt.texts:texts.txt}",
                 about=name,
             )
 
@@ -116,7 +117,9 @@ def deliver_corpus_effects(
                 break
         else:
             raise AttnvizError(f"there is no text in '{path}'", "write one text on each line")
-        refuse_other_answers(split_answers(line)[1], ["--toward"] if "toward" in options else [])
+        refuse_other_answers(
+            split_answers(line)[1], [f"{opt.toward}"] if "toward" in options else []
+        )
 
         from attnviz.analysis.inspection.corpus_effects import head_effects
 

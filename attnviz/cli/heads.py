@@ -21,6 +21,7 @@ from attnviz.traces.settings import TRAINED_ONLY_RULES, Settings
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.rules import check_rules
+from attnviz.wording.surfaces import opt
 
 SENTENCE_OPTIONS = ("query", "full")  # the command takes no sentence
 ANSWERING_MODELS = [name for name in shipped_names() if name in TASKS]
@@ -116,7 +117,7 @@ def heads_command(
     if model.model is None:
         model_name = next(iter(ANSWERING_MODELS), "FOLDER") if effect.texts is None else MINILM
         raise AttnvizError(
-            "no model is given, so there are no heads to rank", f"try --model {model_name}"
+            "no model is given, so there are no heads to rank", f"try {opt.model:{model_name}}"
         )
     effect.refuse_without_texts(heads_options.chosen_heads)
     groups = (model, heads_options, effect, trained)
@@ -140,9 +141,11 @@ def refuse_task_beside_texts(model: str, task: str | None) -> None:
     """Refuse a model that learned a task beside --texts, and a task beside them."""
     if not is_trained(model):
         raise AttnvizError(
-            f"--texts ranks the heads of a trained transformer, but '{model}' is not one",
-            f"leave --texts out: the heads of '{model}' are ranked on sentences of its task",
+            f"{opt.texts} ranks the heads of a trained transformer, but '{model}' is not one",
+            f"leave {opt.texts} out: the heads of '{model}' are ranked on sentences of its task",
             about="texts",
         )
     if task is not None:
-        raise AttnvizError("--task and --texts are both given", "give one of them", about="task")
+        raise AttnvizError(
+            f"{opt.task} and {opt.texts} are both given", "give one of them", about="task"
+        )

@@ -42,6 +42,7 @@ from attnviz.views.drawing_ways import (
     refuse_long_drawing,
 )
 from attnviz.wording.rules import check_rules
+from attnviz.wording.surfaces import opt
 
 DATA_KINDS = ("document", "arrays", "rows")  # of files that have all numbers
 
@@ -125,7 +126,9 @@ def refuse_undrawable(show_options: ShowOptions, outputs: OutputOptions) -> None
     )
     suffixes_asked = {path.suffix.lower() for path in outputs.out}
     if show_options.as_ == "terminal" and ".svg" not in suffixes_asked:
-        raise AttnvizError("--as terminal can only be written as .svg", "try -o terminal.svg")
+        raise AttnvizError(
+            f"{opt.as_} terminal can only be written as .svg", f"try {opt.out:terminal.svg}"
+        )
     refuse_lines_without_picture(show_options.as_, outputs)
 
 
@@ -134,7 +137,8 @@ def refuse_lines_without_picture(way: str | None, outputs: OutputOptions) -> Non
     kinds = {FORMATS[path.suffix.lower()].kind for path in outputs.out}
     if way == "arcs" and not kinds & {"picture", "slides"}:
         raise AttnvizError(
-            "--as arcs draws lines in a picture, and no picture is written", "try -o arcs.png"
+            f"{opt.as_:arcs} draws lines in a picture, and no picture is written",
+            f"try {opt.out:arcs.png}",
         )
 
 

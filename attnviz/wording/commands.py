@@ -190,6 +190,7 @@ _VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIEL
 }
 PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 TOKEN_KEYWORDS = ("query", "key", "source", "to")
+OPTIONS_WITHOUT_KEY = ("item", "out", "query")  # choose from a file what is shown
 COMMAND_OPTIONS = ("json", "limit", "no_pager", "quiet", "verify")
 FUNCTIONS = {  # by command
     "run": "trace", "inspect": "inspect", "steps": "steps", "compare": "compare", "learn": "learn",
@@ -269,12 +270,12 @@ def typed_name(name: str) -> str:
 
 def python_keyword(name: str) -> str | None:
     """Return what Python calls an option; None for an option that only commands have."""
-    known = name in KEYWORDS and name not in COMMAND_OPTIONS
+    known = name in (*KEYWORDS, *FLAG_FIELDS) and name not in COMMAND_OPTIONS
     return PYTHON_NAMES.get(name, name) if known else None
 
 
 def is_toml_key(name: str) -> bool:
-    return python_keyword(name) is not None or is_flag(name)
+    return python_keyword(name) is not None and name not in OPTIONS_WITHOUT_KEY
 
 
 def python_call(name: str, typed: str) -> str | None:
@@ -287,7 +288,7 @@ def python_call(name: str, typed: str) -> str | None:
         words = shlex.split(typed)
     except ValueError:  # a quote is not closed
         return None
-    if name not in FUNCTIONS:
+    if name not in FUNCTIONS or (name == "learn" and "--from" in words):  # only commands continue
         return None
     function, positional, keywords, after = FUNCTIONS[name], list[str](), list[str](), ""
     if name == "heads" and "--texts" in words:

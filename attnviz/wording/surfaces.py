@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 
 from attnviz.wording import commands
 from attnviz.wording.commands import option_name
@@ -39,7 +40,7 @@ class Surface(Enum):
 
 
 _current_surface = ContextVar("surface", default=Surface.PYTHON)
-_other_names = ContextVar[Mapping[str, str]]("other names", default={})
+_other_names = ContextVar[Mapping[str, str]]("other names", default=MappingProxyType({}))
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,9 @@ class CommandMarks:
     def __getattr__(self, name: str) -> Mark:
         return Mark(_COMMAND + name)
 
+    def __getitem__(self, name: str) -> Mark:
+        return Mark(_COMMAND + name)
+
 
 opt, cmd = OptionMarks(), CommandMarks()
 
@@ -94,9 +98,14 @@ def speaking(surface: Surface) -> Iterator[None]:
         _current_surface.reset(token)
 
 
+def phrase(name: str, words: str) -> str:
+    """Return words of a message that `naming_options` may replace: those it has under this name."""
+    return _other_names.get().get(name, words)
+
+
 @contextmanager
 def naming_options(**words: str) -> Iterator[None]:
-    """Let errors that are created inside the block call these options something else.
+    """Let errors that are created inside the block call these options, or phrases, something else.
 
     >>> with naming_options(model="--checkpoints"):
     ...     in_words(f"{opt.model:run/*} has no answers", Surface.COMMAND_LINE)
@@ -151,25 +160,25 @@ def _typed_option(name: str, value: str) -> str:
 
 
 def _words_in_python(name: str, value: str) -> str:
-    keyword = commands.python_keyword(name)
-    if commands.is_flag(name):
-        return f"{name}={value != _OFF}"
     if name in commands.CALLS:
         return f"{commands.CALLS[name]}({commands.python_text(value or '…')})"
+    keyword = commands.python_keyword(name)
     if keyword is None:
         return _typed_option(name, value)
     if value.startswith(_IS):
         return f"{keyword} is {value[1:]}"
+    if commands.is_flag(name):
+        return f"{name}={value != _OFF}"
     return f"{keyword}={commands.python_value(name, value)}" if value else repr(keyword)
 
 
 def _words_in_toml(name: str, value: str) -> str:
     if not commands.is_toml_key(name):
         return _typed_option(name, value)
-    if commands.is_flag(name):
-        return f"{name} = false" if value == _OFF else name
     if value.startswith(_IS):
         return f"{name} is {value[1:]}"
+    if commands.is_flag(name):
+        return f"{name} = false" if value == _OFF else name
     number = commands.PLAIN_NUMBER.fullmatch(value)
     text = value if number else f"'{commands.bare_text(value)}'"
     return f"{name} = {text}" if value else name
