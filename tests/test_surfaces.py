@@ -68,7 +68,7 @@ RULES = (*SETTING_RULES, *TRAINED_ONLY_RULES, *LIVE_RULES, *BESIDE_PART_RULES)
             "try scale = false, size = '8x5' or head_dim = 4",
         ),
         (
-            f"{opt.dim:=0}, and {opt.scale:=False}",
+            f"{opt.dim:is 0}, and {opt.scale:is False}",
             "--dim is 0, and --scale is False",
             "dim is 0, and scale is False",
             "dim is 0, and scale is False",
@@ -116,10 +116,10 @@ def test_an_option_is_called_what_it_is_where_a_message_is_read(
 
 def test_an_error_and_a_note_speak_as_the_surface_on_which_they_are_created() -> None:
     with speaking(Surface.COMMAND_LINE):
-        typed = AttnvizError(f"{opt.dim:=0}", f"try {opt.dim:1}", python_hint="x")
+        typed = AttnvizError(f"{opt.dim:is 0}", f"try {opt.dim:1}", python_hint="x")
         with speaking(Surface.TOML):
             key = Note(f"{opt.dim:1}")
-    in_python = AttnvizError(f"{opt.dim:=0}", "x", python_hint=f"try {opt.dim:1}")
+    in_python = AttnvizError(f"{opt.dim:is 0}", "x", python_hint=f"try {opt.dim:1}")
 
     assert (str(typed), typed.hint) == ("--dim is 0", "try --dim 1")
     assert str(key) == "dim = 1"

@@ -152,7 +152,7 @@ def refuse_learning_by(by: str, repeats: int) -> None:
     refuse_unknown_name("way to compare learning by", by, TRAINING_ASPECTS)
     if not 1 <= repeats <= MAX_TRAINING_SEEDS:
         raise AttnvizError(
-            f"{opt.repeats:={repeats}}, and must be from 1 to {MAX_TRAINING_SEEDS:,} with "
+            f"{opt.repeats:is {repeats}}, and must be from 1 to {MAX_TRAINING_SEEDS:,} with "
             f"{opt.learn}",
             f"try {opt.repeats:{min(max(repeats, 1), MAX_TRAINING_SEEDS)}}",
         )

@@ -505,7 +505,7 @@ def _choose_layer(source: Source, requested: int | None) -> int:
     layers = source.resolved_settings.layers or 1
     if requested and source.model is None:
         raise AttnvizError(
-            f"{opt.layer:={requested}}, but only a single attention layer is compared",
+            f"{opt.layer:is {requested}}, but only a single attention layer is compared",
             f"leave {opt.layer} out, or compare the attention of a {opt.model}",
             about="layer",
         )

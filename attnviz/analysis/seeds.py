@@ -62,7 +62,7 @@ SeedTracker = Callable[[Sequence[SeedBatch]], Iterable[SeedBatch]]
 def refuse_odd_repeats(repeats: int) -> None:
     """Refuse a number of seeds below 1 or above MAX_REPEATS."""
     if not 1 <= repeats <= MAX_REPEATS:
-        problem = f"{opt.repeats:={repeats}}, and must be from 1 to {MAX_REPEATS:,}"
+        problem = f"{opt.repeats:is {repeats}}, and must be from 1 to {MAX_REPEATS:,}"
         raise AttnvizError(problem, f"try {opt.repeats:{min(max(repeats, 1), MAX_REPEATS)}}")
 
 

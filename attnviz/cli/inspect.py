@@ -288,7 +288,7 @@ def refuse_beside_texts(text: TextOptions, saved: SavedOptions, options: Looking
             raise AttnvizError(f"{name} and {opt.texts} are both given", "give one of them")
     if options.by != "effect":
         raise AttnvizError(
-            f"{opt.texts} switches heads off on many texts, but {opt.by:={options.by}}",
+            f"{opt.texts} switches heads off on many texts, but {opt.by:is {options.by}}",
             f"give {opt.by:effect}",
             about="texts",
         )

@@ -43,14 +43,14 @@ class Choices:
         refuse_out_of_range("batch", self.batch, 1, MAX_BATCH)
         if self.until is not None and not (0 < self.until <= 1 or self.until == math.inf):
             raise AttnvizError(
-                f"{opt.until:={self.until:g}}, and must be above 0 and at most 1: the share of "
+                f"{opt.until:is {self.until:g}}, and must be above 0 and at most 1: the share of "
                 "answers that are right",
                 f"try {opt.until:0.99}",
                 about="until",
             )
         if self.rate is not None and not 0 < self.rate <= MAX_RATE:
             raise AttnvizError(
-                f"{opt.rate:={self.rate:g}}, and must be above 0 and at most {MAX_RATE:g}",
+                f"{opt.rate:is {self.rate:g}}, and must be above 0 and at most {MAX_RATE:g}",
                 f"try {opt.rate:0.003}",
                 about="rate",
             )

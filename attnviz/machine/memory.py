@@ -73,7 +73,7 @@ def parse_size(size_text: str, option: Mark) -> int:
     amount = 0 if match is None else int(float(match[1]) * UNITS[unit])
     if amount < 1:
         raise AttnvizError(
-            f"{option:='{size_text[:40]}'}, and must be a size", f"try {option:100MB}"
+            f"{option:is '{size_text[:40]}'}, and must be a size", f"try {option:100MB}"
         )
     return amount
 

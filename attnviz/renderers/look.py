@@ -117,8 +117,8 @@ def _refuse_size(size: tuple[float, float] | None, points: float | None) -> None
     if size and not all(low <= side <= high for side in size):
         small = all(MIN_PAPER_INCHES <= side <= high for side in size)
         raise AttnvizError(
-            f"{opt.size:={round(size[0], 2):g}} by {round(size[1], 2):g} inches, and each must be "
-            f"from {low:g} to {high:g}",
+            f"{opt.size:is {round(size[0], 2):g}} by {round(size[1], 2):g} inches, and each must "
+            f"be from {low:g} to {high:g}",
             f"try {opt.size:8x5}" + small * f", or {opt.points:8} for a small picture on paper",
         )
 
@@ -159,7 +159,7 @@ def _refuse_out_of_limits(option: Mark, value: float | None, limits: tuple[float
     if value is not None and not low <= value <= high:
         number = f"{value:d}" if isinstance(value, int) else f"{value:g}"
         raise AttnvizError(
-            f"{option:={number}}, and must be from {low:g} to {high:g}",
+            f"{option:is {number}}, and must be from {low:g} to {high:g}",
             f"try {option:{min(max(value, low), high):g}}",
         )
 
@@ -180,7 +180,7 @@ def parse_text_size(text_size: float | str) -> float:
     if not low <= points <= high:
         nearest = min(max(points, low), high)
         raise AttnvizError(
-            f"{opt.text_size:={points:g}} points, and must be from {low:g} to {high:g}",
+            f"{opt.text_size:is {points:g}} points, and must be from {low:g} to {high:g}",
             f"try {opt.text_size:{nearest:g}}, or {', '.join(TEXT_SIZE_POINTS)}",
         )
     return points
@@ -215,7 +215,7 @@ def _size_from_pixels(
     """
     if max(width, height) > MAX_SIDE_PIXELS:
         raise AttnvizError(
-            f"{opt.size:={width:g}} by {height:g} pixels, and at most {MAX_SIDE_PIXELS:,} can be "
+            f"{opt.size:is {width:g}} by {height:g} pixels, and at most {MAX_SIDE_PIXELS:,} can be "
             "drawn",
             f"try {opt.size:1920x1080}",
         )

@@ -306,7 +306,7 @@ def embedding_width(source: Source) -> int:
         )
     if settings.dim is not None and dim not in (None, settings.dim):
         raise AttnvizError(
-            f"{opt.dim:={settings.dim}}, but the embeddings are {dim} wide",
+            f"{opt.dim:is {settings.dim}}, but the embeddings are {dim} wide",
             f"leave {opt.dim} out, or give {opt.dim:{dim}}",
         )
     return dim or settings.width

@@ -145,7 +145,7 @@ def _refuse_budget_below_tile(
     if budget < least:
         kilobytes = -(-least // memory.UNITS["KB"])
         raise AttnvizError(
-            f"{opt.memory_budget:={typed}}, and one tile of {rows} × {keys} weights takes "
+            f"{opt.memory_budget:is {typed}}, and one tile of {rows} × {keys} weights takes "
             f"{kilobytes:,} KB",
             f"try {opt.memory_budget:{kilobytes}KB}, or more",
             about="memory_budget",

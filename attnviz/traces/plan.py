@@ -155,7 +155,7 @@ def _resolve_heads(settings: Settings, matrices: Matrices, variant: Variant) -> 
     head_count = sizes.get("head", settings.heads or _infer_heads(settings, sizes, variant))
     if settings.heads not in (None, head_count):
         raise matrices.error(
-            f"{opt.heads:={settings.heads}}, but {matrices.source_text} has {head_count}",
+            f"{opt.heads:is {settings.heads}}, but {matrices.source_text} has {head_count}",
             f"leave {opt.heads} out, or give {opt.heads:{head_count}}",
         )
     _refuse_uneven_widths(matrices, head_count)
@@ -183,7 +183,7 @@ def _resolve_kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int
     count = matrices.sizes.get("group", inferred_count)
     if settings.kv_heads not in (None, count):
         raise matrices.error(
-            f"{opt.kv_heads:={settings.kv_heads}}, "
+            f"{opt.kv_heads:is {settings.kv_heads}}, "
             f"but {matrices.source_text} has {count} heads of keys and values",
             f"leave it out, or give {opt.kv_heads:{count}}",
             about="kv_heads",
@@ -280,7 +280,7 @@ def _resolve_query_width(
         return settings.head_dim if has_given_scores else head_width(settings, variant, dim)
     if settings.head_dim not in (None, query_width):
         raise matrices.error(
-            f"{opt.head_dim:={settings.head_dim}}, "
+            f"{opt.head_dim:is {settings.head_dim}}, "
             f"but {matrices.source_text} has heads {query_width} wide",
             f"leave {opt.head_dim} out, or give {opt.head_dim:{query_width}}",
         )
@@ -295,7 +295,7 @@ def _resolve_feed_forward_width(settings: Settings, matrices: Matrices) -> int |
     width = matrices.sizes.get("hidden")
     if width is not None and settings.feed_forward not in (None, width):
         raise matrices.error(
-            f"{opt.feed_forward:={settings.feed_forward}}, "
+            f"{opt.feed_forward:is {settings.feed_forward}}, "
             f"but {matrices.source_text} has one {width} wide",
             f"leave {opt.feed_forward} out, or give {opt.feed_forward:{width}}",
         )
@@ -350,7 +350,7 @@ def refuse_unused(matrices: Matrices, settings: Settings, variant: Variant, dim:
     has_given_positions = matrices.positions is not None and settings.model is None
     if has_given_positions and settings.positions != "none":  # a model's are those it has learned
         raise matrices.error(
-            f"{opt.positions:={settings.positions}}, "
+            f"{opt.positions:is {settings.positions}}, "
             f"but {matrices.source_text} gives positions as well",
             "leave one of them out",
             about="positions",

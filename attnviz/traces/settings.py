@@ -208,7 +208,7 @@ def _must_be(
         number = getattr(settings, name)
         return number is not None and not holds(number)
 
-    problem = f"{{option:={{it.{name}:{digits}g}}}}, and must be {bounds}"
+    problem = f"{{option:is {{it.{name}:{digits}g}}}}, and must be {bounds}"
     return Rule(name, is_outside, problem, f"try {example}")
 
 
@@ -219,7 +219,7 @@ VARIANT_PROBLEMS = {  # what is refused of a variant without queries and keys
     "scoring": "'{it.variant}' attends with the embeddings themselves, and "
     "{opt.scoring:{it.scoring}} is about queries and keys",
     "kv_heads": "'{it.variant}' attends with the embeddings themselves: its heads have no keys and "
-    "values to share, and {opt.kv_heads:={it.kv_heads}}",
+    "values to share, and {opt.kv_heads:is {it.kv_heads}}",
 }
 SETTING_RULES: tuple[Rule, ...] = (
     _must_be("temperature", "above 0", lambda number: number > 0, TEMPERATURES),
@@ -237,7 +237,7 @@ SETTING_RULES: tuple[Rule, ...] = (
         ["position_base"],
         lambda it: it.positions not in POSITIONS_WITH_BASE,
         f"{{option}} is for the angles of {and_list(POSITIONS_WITH_BASE)} positions, "
-        "but {opt.positions:={it.positions}}",
+        "but {opt.positions:is {it.positions}}",
         f"give {opt.positions:rotary}",
     ),
     *(
@@ -416,7 +416,8 @@ def refuse_uneven_heads(heads: int, kv_heads: int | None) -> None:
     if kv_heads and heads % kv_heads:
         nearest = _nearest_divisor(heads, kv_heads)
         raise AttnvizError(
-            f"{opt.kv_heads:={kv_heads}}, and {counted(heads, 'head')} cannot share so many evenly",
+            f"{opt.kv_heads:is {kv_heads}}, and {counted(heads, 'head')} cannot share so many "
+            "evenly",
             f"try {opt.kv_heads:{nearest}}",
             about="kv_heads",
         )
@@ -457,7 +458,7 @@ def refuse_out_of_range(name: str, value: int | None, lowest: int, highest: int 
     bounds = f"at least {lowest}" if highest is None else f"from {lowest} to {highest:,}"
     nearest = lowest if value < lowest else highest
     raise AttnvizError(
-        f"{opt[name]:={value}}, and must be {bounds}",
+        f"{opt[name]:is {value}}, and must be {bounds}",
         f"try {opt[name]:{nearest}}",
         about=name,
     )

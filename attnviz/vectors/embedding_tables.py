@@ -86,7 +86,7 @@ def look_up_vectors(
     width = lexicon.table.width
     if dim is not None and dim > width:
         raise AttnvizError(
-            f"{opt.dim:={dim}}, but the vectors of '{name}' are {width} wide",
+            f"{opt.dim:is {dim}}, but the vectors of '{name}' are {width} wide",
             f"leave {opt.dim} out, or give at most {width}",
             about="dim",
         )
@@ -126,8 +126,8 @@ def _word_components(
     words = lexicon.whole_word_ids()
     if dim >= len(words):
         raise AttnvizError(
-            f"{opt.dim:={dim}}, but the {counted(len(words), 'whole word')} of '{name}' give fewer "
-            "components",
+            f"{opt.dim:is {dim}}, but the {counted(len(words), 'whole word')} of '{name}' give "
+            "fewer components",
             f"leave {opt.dim} out: vectors are then {lexicon.table.width} wide",
             about="dim",
         )

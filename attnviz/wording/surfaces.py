@@ -28,7 +28,7 @@ from attnviz.wording.printable import printable_text
 _BEGIN, _BETWEEN, _END = "\x02", "\x1f", "\x03"
 _COMMAND = "command "  # begins the name of a mark that is a whole command
 _OFF = "no"  # the value of a flag that is switched off
-_IS = "="  # begins a value that an option has, not one to give it
+_IS = "is "  # begins a value that an option has, not one to give it
 
 
 class Surface(Enum):
@@ -59,8 +59,8 @@ class Mark:
 class OptionMarks:
     """Marks of options: `f"{opt.layer}"`, with a value `f"{opt.layer:0}"`.
 
-    `{opt.layer:=0}` says that it is 0, `{opt.causal:no}` switches a flag off; `{opt[name]}` is the
-    option of that field.
+    `{opt.layer:is 0}` says that it is 0, and `{opt.causal:no}` switches a flag off; `{opt[name]}`
+    is the option of that field.
     """
 
     def __getattr__(self, name: str) -> Mark:
@@ -145,8 +145,8 @@ def _words_of_mark(name: str, value: str, surface: Surface) -> str:
         command = name.removeprefix(_COMMAND)
         call = commands.python_call(command, value) if surface is Surface.PYTHON else None
         return call or f"attnviz {command} {value}".rstrip()
-    if name in _other_names.get():
-        return f"{_other_names.get()[name]} {value}".rstrip()
+    if other_name := _other_names.get().get(name):
+        return f"{other_name} {value}".rstrip()
     if surface is Surface.PYTHON:
         return _words_in_python(name, value)
     return _words_in_toml(name, value) if surface is Surface.TOML else _typed_option(name, value)
@@ -155,8 +155,7 @@ def _words_of_mark(name: str, value: str, surface: Surface) -> str:
 def _typed_option(name: str, value: str) -> str:
     if value == _OFF and commands.is_flag(name):
         return option_name(f"no_{name}")
-    words = f"is {value[1:]}" if value.startswith(_IS) else value
-    return f"{commands.typed_name(name)} {words}".rstrip()
+    return f"{commands.typed_name(name)} {value}".rstrip()
 
 
 def _words_in_python(name: str, value: str) -> str:
@@ -166,7 +165,7 @@ def _words_in_python(name: str, value: str) -> str:
     if keyword is None:
         return _typed_option(name, value)
     if value.startswith(_IS):
-        return f"{keyword} is {value[1:]}"
+        return f"{keyword} {value}"
     if commands.is_flag(name):
         return f"{name}={value != _OFF}"
     return f"{keyword}={commands.python_value(name, value)}" if value else repr(keyword)
@@ -176,7 +175,7 @@ def _words_in_toml(name: str, value: str) -> str:
     if not commands.is_toml_key(name):
         return _typed_option(name, value)
     if value.startswith(_IS):
-        return f"{name} is {value[1:]}"
+        return f"{name} {value}"
     if commands.is_flag(name):
         return f"{name} = false" if value == _OFF else name
     number = commands.PLAIN_NUMBER.fullmatch(value)

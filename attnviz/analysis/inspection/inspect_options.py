@@ -141,7 +141,7 @@ class InspectOptions:
         elsewhere = [word for word in named if word.split("H")[0].lstrip("L") not in layers]
         if layers and elsewhere:
             raise AttnvizError(
-                f"{opt.head} names {elsewhere[0]}, but {opt.layer:={','.join(layers)}}",
+                f"{opt.head} names {elsewhere[0]}, but {opt.layer:is {','.join(layers)}}",
                 f"leave {opt.layer} out",
                 about="head",
             )
@@ -239,7 +239,7 @@ class InspectOptions:
         elif self.toward is not None and self.weigh != "gradient":
             raise AttnvizError(
                 f"{opt.toward} chooses the answer for {opt.weigh:gradient}, but "
-                f"{opt.weigh:={self.weigh}}",
+                f"{opt.weigh:is {self.weigh}}",
                 f"give {opt.weigh:gradient}",
                 about="toward",
             )
@@ -329,11 +329,11 @@ def _parse_words(name: str, value: Any, pattern: re.Pattern[str], hint: str) -> 
         match = pattern.fullmatch(word)
         if match is None:
             named = f"'{word}'" if word else "empty"
-            problem = f"{opt[name]:={named}}, and should be the number of a {name}"
+            problem = f"{opt[name]:is {named}}, and should be the number of a {name}"
             raise AttnvizError(problem, hint, about=name)
         *layer, number = (int(group) for group in match.groups() if group is not None)
         if number < 0:
-            problem = f"{opt[name]:={number}}, but counting starts at 0"
+            problem = f"{opt[name]:is {number}}, but counting starts at 0"
             raise AttnvizError(problem, f"try {opt[name]:0}", about=name)
         parsed.append(format_head_id(layer[0], number) if layer else str(number))
     return list(dict.fromkeys(parsed))

@@ -109,7 +109,7 @@ class Card:
             own_value = self._own_value(name)
             if name in (*RUN_SETTINGS, *CHANGEABLE_SETTINGS) or value == own_value:
                 continue
-            problem = f"{opt[name]:={value}}, but {owner} has {own_value}"
+            problem = f"{opt[name]:is {value}}, but {owner} has {own_value}"
             if name in FIXED_SETTING_REASONS and value:
                 problem = f"{opt[name]} {FIXED_SETTING_REASONS[name].format(owner)}"
             raise AttnvizError(problem, f"leave {opt[name]} out, or {opt.model}", about=name)

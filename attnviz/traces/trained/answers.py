@@ -134,7 +134,7 @@ def answer_token_ids(model: LoadedTransformer, word: str, about: str) -> list[in
     words = [piece for piece in pieces if piece.strip("'␣")]  # a space is no answer
     unknown = unknown_id in ids or not words
     raise AttnvizError(
-        f"{opt[about]:='{word}'}, which the model '{model.name}' "
+        f"{opt[about]:is '{word}'}, which the model '{model.name}' "
         + ("does not know" if unknown else f"writes as {len(pieces)} tokens: {and_list(pieces)}"),
         "name a token that the model has"
         if unknown

@@ -117,7 +117,7 @@ def _choose_attention(model: LoadedTransformer, settings: Settings) -> Attention
     kind: AttentionKind = settings.attention or "self"
     if kind != "self" and not is_encoder_decoder:
         raise AttnvizError(
-            f"{opt.attention:={kind}}, but the model '{model.name}' ({model.config.model_type}) "
+            f"{opt.attention:is {kind}}, but the model '{model.name}' ({model.config.model_type}) "
             "does not have both an encoder and a decoder",
             f"leave {opt.attention} out: this model only has self-attention",
             about="attention",

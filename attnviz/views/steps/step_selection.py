@@ -97,7 +97,7 @@ def select_steps(sections: Sequence[Section], selection: str | None) -> list[Sec
     numbers = {section.number for name in names for section in _matching_sections(sections, name)}
     if not numbers:
         hint = f"use {opt.step:scores}, or another of: {_steps_text(sections)}"
-        raise AttnvizError(f"{opt.step:=empty}", hint)
+        raise AttnvizError(f"{opt.step:is empty}", hint)
     return [section for section in sections if section.number in numbers]
 
 
