@@ -43,7 +43,7 @@ from attnviz.wings.examples.group import EXAMPLE_COMMANDS, ExampleCommandGroup
 from attnviz.wings.quiz.lesson import Lesson, LessonText
 from attnviz.wings.quiz.quiz import build_quiz
 from attnviz.wings.quiz.view import view as quiz_view
-from attnviz.wording.commands import PATH_OPTIONS, shell_quote
+from attnviz.wording.commands import is_path, shell_quote
 from attnviz.wording.printable import exact_json, is_printable, printable_text
 from tests import LONGEST
 from tests.conftest import Attnviz
@@ -406,7 +406,7 @@ def _view_with_matrices(name: str, hint: object) -> View:
 def _view_with_settings(name: str, hint: object) -> View:
     """Where the setting is a path, the file exists and has the expected contents."""
     value, text = HOSTILE, None if name == "given" else TEXT
-    if name in PATH_OPTIONS:
+    if is_path(name):
         value = f"{HOSTILE_FILE_NAME}.toml" if name == "given" else f"{HOSTILE_FILE_NAME}.txt"
         Path(value).write_text("scores = [[1]]" if name == "given" else "I 1\nam 2\nhere 3\n")
     options: dict[str, Any] = {"tokenizer": "words", name: value}

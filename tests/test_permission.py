@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,15 @@ from hypothesis import strategies as st
 from attnviz import AttnvizError, compare, compare_sentences, inspect, load, trace
 from attnviz.cli.app import COMMANDS
 from attnviz.machine.files import NameInFile
+from attnviz.options.table import option_rows
 from attnviz.traces.settings import SHIPPED_NAMES, Settings, untrusted_settings
 from attnviz.wings.examples.group import EXAMPLE_COMMANDS
 from attnviz.wording.commands import (
-    CHOICE_FIELDS,
-    FLAG_FIELDS,
     TRACE_COMMANDS,
     Command,
     changed_options,
+    is_flag,
+    is_recorded,
     parse_command,
     shell_quote,
 )
@@ -214,7 +216,7 @@ def test_a_lesson_may_name_a_model_that_comes_with_attnviz(
 
 
 def test_every_setting_that_names_something_to_load_is_information_in_a_file() -> None:
-    values = {name: "x" for name, hint in Settings.__annotations__.items() if "str" in hint}
+    values = {each.name: "x" for each in fields(Settings) if "str" in str(each.type)}
     names = {
         name for name, each in untrusted_settings(values).items() if isinstance(each, NameInFile)
     }
@@ -224,6 +226,9 @@ def test_every_setting_that_names_something_to_load_is_information_in_a_file() -
         "variant", "memory", "target", "without", "device", "memory_budget",
     }  # fmt: skip
     assert changed_options(Settings(**untrusted_settings({"model": "a b"}))) == {"model": "a b"}
+
+
+RECORDED_OPTIONS = [*filter(is_recorded, option_rows())]
 
 
 def options_of(path: str) -> set[str]:
@@ -237,21 +242,20 @@ def test_the_commands_of_traces_are_known_with_all_of_their_options_but_what_run
     texts, python_options = {"text", "other", "name"}, {"trust_remote_code", "learn", "texts"}
     learning_options = {"steps", "until", "batch", "rate"}
 
-    assert {
-        *FLAG_FIELDS,
-        *CHOICE_FIELDS,
-    } == known_options - texts - python_options - learning_options
+    assert {*RECORDED_OPTIONS} == (known_options - texts - python_options - learning_options)
 
 
 @given(
     name=st.sampled_from(TRACE_COMMANDS),
     text=st.text(),
-    options=st.dictionaries(st.sampled_from([*CHOICE_FIELDS, *FLAG_FIELDS]), st.text(), max_size=4),
+    options=st.dictionaries(
+        st.sampled_from([*filter(is_recorded, option_rows())]), st.text(), max_size=4
+    ),
 )
 def test_every_command_that_is_written_is_read_again(
     name: str, text: str, options: dict[str, str]
 ) -> None:
-    values = {key: True if key in FLAG_FIELDS else each for key, each in options.items()}
+    values = {key: True if is_flag(key) else each for key, each in options.items()}
     line = Command(name=name, argument=text, options=values).line
 
     assert parse_command(line) is not None

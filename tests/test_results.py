@@ -93,7 +93,7 @@ def test_a_position_is_that_of_a_token_where_words_are_shown() -> None:
     position_view = attnviz.inspect(trace, query=trace.tokens["fit"], words=True).view()
 
     assert position_view.headline == word_view.headline
-    assert str(position_view.command and position_view.command.line).endswith("--query 4 --words")
+    assert str(position_view.command and position_view.command.line).endswith("--words --query 4")
 
 
 @given(st.lists(st.sampled_from(["1", "2", "3", "I", "the", "2 the"]), min_size=1), st.data())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnviz.options.option import option_group, options_under
+from attnviz.options.option import NOT_IN_PYTHON, option_group, options_under
 
 ASPECTS = "attnviz.analysis.aspects"
 comparison_option = options_under("Comparison")
@@ -27,6 +27,7 @@ class ComparisonOptions:
         example="reverse",
         choices="attnviz.learning.task_names:TASKS",
         is_recorded=False,
+        python=NOT_IN_PYTHON,
     )
     checkpoints: list[str] = comparison_option(
         [],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnviz.options.option import option_group, options_under
+from attnviz.options.option import NOT_IN_PYTHON, option_group, options_under
 from attnviz.options.values import AblationValue, By, Draw, Merge, Rank, Weigh
 
 INSPECT_OPTIONS = "attnviz.analysis.inspection.inspect_options"
@@ -98,7 +98,7 @@ class CheckOptions:
     verify: bool = heads_option(
         False,
         help="Check the numbers, also against the model's own attention.",
-        python="-",
+        python=NOT_IN_PYTHON,
     )
 
 

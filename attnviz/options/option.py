@@ -26,6 +26,7 @@ __all__ = (  # the last two are names of another module, to a type checker
     "row_of",
     "shared",
 )  # fmt: skip
+NOT_IN_PYTHON = "-"
 TYPED_FIELD = "typed"  # the only field of CommandOptions
 ROW_KEY = "option"  # of a field's metadata
 Names = Iterable[str] | Mapping[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from attnviz.options.option import option_group, options_under
+from attnviz.options.option import NOT_IN_PYTHON, option_group, options_under
 
 PART_NAMES = "attnviz.traces.parts"
 DRAWING_WAYS = "attnviz.views.drawing_ways:DRAWING_WAYS"
@@ -48,7 +48,7 @@ class ShowOptions:
     verify: bool = output_option(
         False,
         help="Check the result: rows sum to 1, hidden weights are 0, torch's own attention agrees.",
-        python="-",
+        python=NOT_IN_PYTHON,
         also="check test assert",
     )
 
@@ -79,7 +79,7 @@ LIMIT_FACTS: dict[str, Any] = {
     "help": "The largest file that is read, such as 100MB.  [default: {limits}]",
     "example": "100MB",
     "sources": {"limits": "attnviz.machine.files:size_limits"},
-    "python": "-",
+    "python": NOT_IN_PYTHON,
 }
 
 
@@ -113,7 +113,7 @@ class OutputOptions(QueryOptions):
         also="save write to export outfile output-file dest",
     )
     json: bool = output_option(
-        False, help="Print all numbers, as JSON; attnviz schema describes it.", python="-"
+        False, help="Print all numbers, as JSON; attnviz schema describes it.", python=NOT_IN_PYTHON
     )
     full: bool = output_option(False, help="Show wide vectors and long lists in full.")
     quiet: bool = output_option(
@@ -121,13 +121,13 @@ class OutputOptions(QueryOptions):
         "--quiet",
         "-q",
         help="Print no notes, only results.",
-        python="-",
+        python=NOT_IN_PYTHON,
         also="silent no-notes",
     )
     no_pager: bool = output_option(
         False,
         help="Print output longer than the screen without stopping (otherwise PAGER shows it).",
-        python="-",
+        python=NOT_IN_PYTHON,
     )
     limit: str | None = output_option(**LIMIT_FACTS)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import Field
 from functools import cache
+from typing import Any
 
 from attnviz.options import comparing, heads, output, steps, traces, training
 from attnviz.options.option import Option, own_options, row_of
@@ -23,7 +25,13 @@ GROUPS: tuple[type, ...] = (  # of a name that several have, the first is meant
 
 
 @cache
+def option_fields() -> Mapping[str, Field[Any]]:
+    """Return the fields of all options by name."""
+    return {each.name: each for group in reversed(GROUPS) for each in own_options(group)}
+
+
+@cache
 def option_rows() -> Mapping[str, Option]:
     """Return the rows of all options by name."""
-    fields = [each for group in reversed(GROUPS) for each in own_options(group)]
-    return {each.name: row for each in fields if (row := row_of(each)) is not None}
+    rows = {name: row_of(each) for name, each in option_fields().items()}
+    return {name: row for name, row in rows.items() if row is not None}

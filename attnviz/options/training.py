@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnviz.options.option import option_group, options_under
+from attnviz.options.option import NOT_IN_PYTHON, option_group, options_under
 
 TASKS = "attnviz.learning.task_names:TASKS"
 LINE_PIECES = "attnviz.learning.task_names:LINE_PIECES"
@@ -99,7 +99,7 @@ class LearnOptions:
         is_path=True,
         is_read=True,
         is_recorded=False,
-        python="-",
+        python=NOT_IN_PYTHON,
     )
     from_: Path | None = learning_option(
         None,
@@ -111,5 +111,6 @@ class LearnOptions:
         is_path=True,
         is_read=True,
         is_recorded=False,
+        python=NOT_IN_PYTHON,
         also="resume continue restart",
     )

@@ -60,7 +60,7 @@ from attnviz.traces.trained.captured_attention import (
     WeightsOnDemand,
 )
 from attnviz.traces.weights import tensor_to_numpy
-from attnviz.wording.commands import PATH_OPTIONS, path_in_command, path_without_folders
+from attnviz.wording.commands import is_path, path_in_command, path_without_folders
 from attnviz.wording.surfaces import opt
 
 Contents = dict[str, Any]  # arrays, numbers, texts, lists, and nested contents
@@ -371,7 +371,7 @@ def _origin_facts(origin: Origin) -> Contents:
         "kind": ORIGIN_KINDS[type(origin)],
         # Without the folders: what the paths name is in this file, too.
         "settings": {
-            name: path_in_command(name, value) if name in PATH_OPTIONS and value else value
+            name: path_in_command(name, value) if is_path(name) and value else value
             for name, value in asdict(origin.settings).items()
         },
     }

@@ -6,37 +6,16 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attnviz.options.option import TYPED_FIELD, default_of, own_options
-from attnviz.options.table import option_rows
+from attnviz.options.option import NOT_IN_PYTHON, TYPED_FIELD, default_of, own_options
+from attnviz.options.table import option_fields, option_rows
 from attnviz.wording.printable import ansi_quote, ansi_unquote
 
-# Options whose values are files or folders.
-PATH_OPTIONS = (
-    "file", "texts", "out", "embeddings", "given", "trace", "model", "checkpoints", "save", "from_",
-)  # fmt: skip
-
-# The commands that make traces and their options, except those that run Python code.
+# The commands that make traces: they may stand in a file, but for options that run Python code.
 TRACE_COMMANDS = ("run", "inspect", "steps", "compare", "example show")
-FLAG_FIELDS = (
-    "attention_only", "by_sentence", "causal", "chat", "curves", "footnote", "full", "hide_first",
-    "hide_special",
-    "json", "live", "log", "mean", "no_pager", "numbers", "predict", "quiet", "renormalise",
-    "scale", "stream", "transparent", "truncate", "vectors", "verify", "words",
-)  # fmt: skip
-CHOICE_FIELDS = (
-    "ablation", "activation", "as_", "attention", "by", "checkpoints", "colors", "device",
-    "digits", "dim", "dpi", "dropout", "dtype", "embeddings", "feed_forward", "file", "font",
-    "generate", "given", "head", "head_dim", "heads", "instead_of", "item", "key", "kv_heads",
-    "layer", "layers", "limit", "memory", "memory_budget", "merge", "model", "norm", "out",
-    "pairs", "part", "points", "pool", "position_base", "positions", "query", "rank", "reference",
-    "repeats", "resolution", "scoring",
-    "seconds_per_step", "seed", "show", "size", "soft_cap", "source", "step", "target",
-    "temperature", "text_size", "theme", "title", "to", "tokenizer", "toward", "trace",
-    "values", "variant", "weigh", "window", "without",
-)  # fmt: skip
 _QUOTED_WORD = re.compile(  # as `shell_quote` writes it, and the space after it
     r"""([\w@%+=:,./-]+|'[^']*'(?:"'"'[^']*')*|\$'[^\\']*(?:\\.[^\\']*)*')(?: |\Z)""", re.ASCII
 )
@@ -100,13 +79,14 @@ def parse_command(line: str) -> Command | None:
             texts.extend(remaining)
         elif not word.startswith("--"):
             texts.append(word)
-        elif word in _VALUE_BY_FLAG:
-            options |= _VALUE_BY_FLAG[word]
-        elif word in _FIELD_BY_OPTION:
-            value = next(remaining, "")
-            options.setdefault(_field_of_option(word, value), []).append(value)
+        elif word in _value_by_flag():
+            options |= _value_by_flag()[word]
         else:
-            return None
+            value = next(remaining, "")
+            field = "part" if is_text_part(word, value) else _names_by_option().get(word, word)
+            options.setdefault(field, []).append(value)
+    if not all(is_recorded(field) for field in options):
+        return None
     argument, second = [*texts, None, None][:2]
     command = Command(name=name, argument=argument, second=second, options=options)
     return command if name in TRACE_COMMANDS and command.line == line else None
@@ -169,18 +149,11 @@ def option_name(name: str) -> str:
         return row.metavar
     if row is not None and row.flags:
         return row.flags[0]
+    return _dashed(name)
+
+
+def _dashed(name: str) -> str:
     return f"--{name.rstrip('_').replace('_', '-')}"
-
-
-def _field_of_option(option: str, value: str) -> str:
-    """Return the field of an option with a value: --window with a colon is a part of a text.
-
-    >>> _field_of_option("--window", "2"), _field_of_option("--window", "3:5")
-    ('window', 'part')
-    """
-    if is_text_part(option, value):
-        return "part"
-    return _FIELD_BY_OPTION.get(option, option.removeprefix("--").replace("-", "_"))
 
 
 def is_text_part(option: str, value: str) -> bool:
@@ -188,26 +161,33 @@ def is_text_part(option: str, value: str) -> bool:
     return option == option_name("part") and ":" in value
 
 
-_FIELD_BY_OPTION = {option_name(name): name for name in CHOICE_FIELDS}
-_VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIELDS} | {
-    option_name(name): {name: True} for name in FLAG_FIELDS
-}
+@cache
+def _names_by_option() -> dict[str, str]:
+    """Return the names of options by how they are typed, in full or short.
+
+    Of two that are typed alike, it is that which commands in files may have, and whose name is so.
+    """
+    rows = [(name, row) for name, row in option_rows().items() if not row.is_argument]
+    flags = [(flag, name, row) for name, row in rows for flag in (option_name(name), *row.flags)]
+    flags.sort(key=lambda each: (each[2].is_recorded, each[0] == _dashed(each[1])))
+    return {flag: name for flag, name, _ in flags}
+
+
+@cache
+def _value_by_flag() -> dict[str, dict[str, bool]]:
+    """Return the name and value that a flag stands for, such as --no-causal."""
+    flags = [name for name in option_rows() if is_flag(name)]
+    off = {option_name(f"no_{name}"): {name: False} for name in flags}
+    return off | {option_name(name): {name: True} for name in flags}
+
+
 PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")
-TOKEN_KEYWORDS = ("query", "key", "source", "to")
 OPTIONS_WITHOUT_KEY = ("item", "out", "query")  # choose from a file what is shown
-COMMAND_OPTIONS = ("json", "limit", "no_pager", "quiet", "verify")
 FUNCTIONS = {  # by command
     "run": "trace", "inspect": "inspect", "steps": "steps", "compare": "compare", "learn": "learn",
     "heads": "rank", "survey": "survey", "pairs": "pairs",
 }  # fmt: skip
-CALLS = {"out": "save", "file": "Path", "texts": "Path", "trace": "load"}  # by option
-PYTHON_NAMES = {"seconds_per_step": "seconds"}  # keywords that are named differently from options
-SHORT_OPTIONS = {"-o": "--out", "-t": "--tokenizer"}
 PLACEHOLDERS = ("FILE", "FOLDER", "N", "NAME", "OTHER", "TASK", "TEXT", "TOKEN")
-KEYWORDS = (
-    *(*_FIELD_BY_OPTION.values(), "batch", "rate", "steps", "task", "trust_remote_code"),
-    *("until", "watch", "part"),
-)
 
 
 def shell_quote(word: str) -> str:
@@ -241,7 +221,7 @@ def _option_words(name: str, value: Any) -> Iterator[str]:
         return
     for item in value if isinstance(value, (list, tuple)) else [value]:
         yield option_name(name)
-        yield path_in_command(name, str(item)) if name in PATH_OPTIONS else str(item)
+        yield path_in_command(name, str(item)) if is_path(name) else str(item)
 
 
 def path_in_command(name: str, path: str) -> str:
@@ -256,7 +236,19 @@ def path_in_command(name: str, path: str) -> str:
 
 
 def is_flag(name: str) -> bool:
-    return name in FLAG_FIELDS and name not in COMMAND_OPTIONS
+    own_field = option_fields().get(name)
+    return own_field is not None and str(own_field.type) in ("bool", "bool | None")
+
+
+def is_recorded(name: str) -> bool:
+    """Return whether a command that stands in a file may have this option: it runs no code."""
+    row = option_rows().get(name)
+    return row is not None and row.is_recorded and not row.is_argument
+
+
+def is_path(name: str) -> bool:
+    row = option_rows().get(name)
+    return row is not None and row.is_path
 
 
 def typed_name(name: str) -> str:
@@ -270,8 +262,16 @@ def typed_name(name: str) -> str:
 
 def python_keyword(name: str) -> str | None:
     """Return what Python calls an option; None for an option that only commands have."""
-    known = name in (*KEYWORDS, *FLAG_FIELDS) and name not in COMMAND_OPTIONS
-    return PYTHON_NAMES.get(name, name) if known else None
+    row = option_rows().get(name)
+    if row is None or row.python == NOT_IN_PYTHON:
+        return None
+    return name if row.python.endswith("(") else row.python or name
+
+
+def python_function(name: str) -> str | None:
+    """Return the function that takes the value of an option in Python, such as `save`."""
+    row = option_rows().get(name)
+    return row.python[:-1] if row is not None and row.python.endswith("(") else None
 
 
 def is_toml_key(name: str) -> bool:
@@ -295,28 +295,27 @@ def python_call(name: str, typed: str) -> str | None:
         function = "head_effects"
     remaining = iter(words)
     for word in remaining:
-        option = SHORT_OPTIONS.get(word, word)
-        field = _FIELD_BY_OPTION.get(option, option.strip("-"))
+        field = _names_by_option().get(word, "")
         if not word.startswith("-"):
             positional.append(python_text(word))
-        elif option in _VALUE_BY_FLAG:
-            keywords += [f"{key}={value}" for key, value in _VALUE_BY_FLAG[option].items()]
-        elif option == "--learn" and name == "compare":
+        elif word in _value_by_flag():
+            keywords += [f"{key}={value}" for key, value in _value_by_flag()[word].items()]
+        elif field == "learn" and name == "compare":
             function, positional = "compare_learning", [python_text(next(remaining, "…"))]
-        elif field in ("save", *COMMAND_OPTIONS) or field not in (*CALLS, *KEYWORDS):
+        elif python_keyword(field) is None:
             return None
         elif field == "out":
             after = f".save({python_text(next(remaining, '…'))})"
         elif field == "show":
             after = f".view(show={python_text(next(remaining, '…'))})"
-        elif field in CALLS:
-            positional.append(f"{CALLS[field]}({python_text(next(remaining, '…'))})")
+        elif call := python_function(field):
+            positional.append(f"{call}({python_text(next(remaining, '…'))})")
         elif field == "model" and function == "rank":
             positional.append(python_text(next(remaining, "…")))
         else:
             value = next(remaining, "…")
-            field = _field_of_option(option, value)
-            keywords.append(f"{PYTHON_NAMES.get(field, field)}={python_value(field, value)}")
+            field = "part" if is_text_part(word, value) else field
+            keywords.append(f"{python_keyword(field)}={python_value(field, value)}")
     if function == "compare" and len(positional) == 2:
         function = "compare_sentences"
     return f"{function}({', '.join([*positional, *keywords])}){after}"
@@ -330,7 +329,8 @@ def python_value(name: str, value: str) -> str:
     """
     if not PLAIN_NUMBER.fullmatch(value):
         return python_text(value)
-    is_position = name in TOKEN_KEYWORDS and value.isdigit() and int(value) > 0
+    row = option_rows().get(name)
+    is_position = row is not None and row.is_token and value.isdigit() and int(value) > 0
     return str(int(value) - 1) if is_position else value
 
 

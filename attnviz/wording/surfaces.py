@@ -159,8 +159,8 @@ def _typed_option(name: str, value: str) -> str:
 
 
 def _words_in_python(name: str, value: str) -> str:
-    if name in commands.CALLS:
-        return f"{commands.CALLS[name]}({commands.python_text(value or '…')})"
+    if call := commands.python_function(name):
+        return f"{call}({commands.python_text(value or '…')})"
     keyword = commands.python_keyword(name)
     if keyword is None:
         return _typed_option(name, value)

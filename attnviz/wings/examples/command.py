@@ -15,7 +15,13 @@ from attnviz.cli.options import accept_options, command_line
 from attnviz.cli.steps import refuse_step_options, walk_options
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
-from attnviz.options.option import CommandOptions, option_class, option_group, options_under
+from attnviz.options.option import (
+    NOT_IN_PYTHON,
+    CommandOptions,
+    option_class,
+    option_group,
+    options_under,
+)
 from attnviz.options.output import DeliveryOptions, LimitOptions
 from attnviz.options.steps import StepOptions
 from attnviz.renderers import suffixes
@@ -69,7 +75,7 @@ class CheckExampleOptions(LimitOptions, CommandOptions):
         is_argument=True,
     )
     quiet: bool = options_under("Output")(
-        False, "--quiet", "-q", help="Print only what differs.", python="-"
+        False, "--quiet", "-q", help="Print only what differs.", python=NOT_IN_PYTHON
     )
 
 
