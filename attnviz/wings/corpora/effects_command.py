@@ -1,4 +1,4 @@
-"""`attnviz inspect --texts` and `attnviz heads --texts`: head ablation over the lines of a file."""
+"""`attnviz inspect` and `heads` with --texts: heads switched off on many texts."""
 
 from __future__ import annotations
 
