@@ -18,8 +18,8 @@ from textual.strip import Strip
 
 from attnviz import trace
 from attnviz.__main__ import GARBAGE_THRESHOLD
-from attnviz.cli.output_options import PictureOptions
 from attnviz.renderers.terminal.screen import Screen, line_segments
+from attnviz.wings.explore.command import ExploreOptions
 from attnviz.wings.explore.session import Session
 from attnviz.wings.explore.subject import open_subject
 
@@ -64,7 +64,7 @@ def main() -> None:
     print(f"{'':12}{'':28}{'median':>8}{'longest':>8}")
     for size in SIZES:
         for name, (keys, key) in MOVES.items():
-            session = Session(subject, place, Screen(*size, "truecolor"), PictureOptions())
+            session = Session(subject, place, Screen(*size, "truecolor"), ExploreOptions())
             for each in (*keys, "down", "up"):
                 session.press(each)
             times = [*press_times(session, key)]

@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 BEGIN = "<!-- The tree, written by docs/write_tree.py: -->\n"
 END = "<!-- End of the tree -->\n"
 TOP_FOLDERS = (  # from the ground up, as imports run
-    *("machine", "wording", "tokens", "vectors", "attention", "traces", "heads"),
+    *("machine", "options", "wording", "tokens", "vectors", "attention", "traces", "heads"),
     *("learning", "analysis", "views", "renderers", "cli", "wings"),
 )
 WITHOUT_DOCSTRING = {  # data, templates, and folders of such

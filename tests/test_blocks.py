@@ -12,8 +12,9 @@ from torch.testing import assert_close
 
 from attnviz import trace
 from attnviz.attention import block
-from attnviz.attention.variants import ACTIVATIONS, NORMS, Activation, NormPlacement
+from attnviz.attention.variants import ACTIVATIONS, NORMS
 from attnviz.errors import AttnvizError
+from attnviz.options.values import Activation, NormPlacement
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.trace import Layer, Trace
 from tests.conftest import Attnviz

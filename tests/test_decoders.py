@@ -11,7 +11,8 @@ import torch
 from attnviz import AttnvizError, trace
 from attnviz.analysis.checks import verify_trace
 from attnviz.errors import Note
-from attnviz.traces.settings import AttentionKind, Settings
+from attnviz.options.values import AttentionKind
+from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.traces.trained.refusals import quiet_transformers

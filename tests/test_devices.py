@@ -9,7 +9,8 @@ from torch.testing import assert_close
 from attnviz import trace
 from attnviz.attention import devices
 from attnviz.errors import AttnvizError
-from attnviz.traces.settings import Dtype, Settings
+from attnviz.options.values import Dtype
+from attnviz.traces.settings import Settings
 from tests.conftest import Attnviz
 
 

@@ -15,9 +15,9 @@ from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.patterns import PATTERN_KINDS
 from attnviz.analysis.inspection.two_sentences import compare_sentences
 from attnviz.cells import FULL_SLICE, Cells, StoredCells
+from attnviz.options.values import AttentionKind
 from attnviz.renderers.page import packing
 from attnviz.renderers.page.head_tables import pack_heads
-from attnviz.traces.settings import AttentionKind
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, find_telling_row
 from attnviz.views.grids.overview import Flag

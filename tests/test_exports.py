@@ -18,9 +18,9 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from torch import Tensor
 
 from attnviz import compare, trace
+from attnviz.options.values import Dtype
 from attnviz.renderers import render, render_chunks, suffixes
 from attnviz.traces.matrices import parse_matrices
-from attnviz.traces.settings import Dtype
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.views.view import NumberColumn, Page, TableData, TableLines, View, WordColumns

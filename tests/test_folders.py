@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from attnviz import trace
-from attnviz.cli.learn import LearnOptions, continue_training
+from attnviz.cli.learn import LearnCommandOptions, continue_training
 from attnviz.errors import AttnvizError
 from attnviz.learning import progress
 from attnviz.learning.choices import Choices, refuse_save_folder
@@ -97,7 +97,7 @@ def model_folder(first_progress: Progress, work_folder: Path) -> Path:
 def use_folder(model_folder: Path) -> Trace:
     """Continue a training for one step, as attnviz learn --from, and use it, as --model."""
     with unchecked():
-        training = continue_training(LearnOptions(from_=model_folder), Choices(), {})
+        training = continue_training(LearnCommandOptions(from_=model_folder), Choices(), {})
         next(iter(training), None)
         training.progress()
         view = training.learned().view()

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from attnviz import trace
-from attnviz.attention.variants import ACTIVATIONS, Activation, NormPlacement
+from attnviz.attention.variants import ACTIVATIONS
 from attnviz.errors import AttnvizError
+from attnviz.options.values import Activation, NormPlacement
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.matrix_names import can_be_given, group_by_layer
 from attnviz.traces.origin import FromMatrices as FromFile

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from attnviz import Trace, compare, trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import StoredCells, unmasked_cells
-from attnviz.cli.output_options import ShowOptions
 from attnviz.errors import AttnvizError
+from attnviz.options.table import option_rows
 from attnviz.renderers import render
 from attnviz.renderers.colors import color_anchors, color_values
 from attnviz.renderers.picture.matrix import build_panel
@@ -57,9 +57,8 @@ def test_everything_on_the_path_can_be_shown_in_its_order() -> None:
 
 
 def test_the_help_names_everything_that_can_be_shown() -> None:
-    from typing import get_type_hints
-
-    help_text = get_type_hints(ShowOptions, include_extras=True)["show"].__metadata__[0].help
+    row = option_rows()["show"]
+    help_text = row.text(row.help)
 
     assert all(name in help_text for name in PARTS_BY_SHOW_NAME)
 

@@ -19,8 +19,8 @@ import attnviz as library
 from attnviz import Settings, trace
 from attnviz.analysis.checks import verify_trace
 from attnviz.errors import AttnvizError
+from attnviz.options.values import Positions
 from attnviz.traces.matrices import parse_matrices
-from attnviz.traces.settings import Positions
 from attnviz.traces.trace import Layer
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View

@@ -17,10 +17,12 @@ from PIL import Image
 from attnviz.attention.variants import VARIANT_ALIASES as VARIANTS_ELSEWHERE
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli import app, parsing
+from attnviz.options.table import option_rows
 from attnviz.traces.models.model_names import PACKAGED_TRANSFORMERS, models
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.trained.model_location import WEIGHTS_PACKAGES
 from attnviz.views.steps.step_selection import ATTENTION_STEP_NAMES
+from attnviz.wording.commands import option_name
 from tests.conftest import Attnviz
 from tests.refusals import refusal_lines
 from tests.terminals import run_on_terminal
@@ -61,6 +63,10 @@ def options(command: Any) -> list[Any]:
 
 
 ALL_OPTIONS = [(path, option) for path, command in commands() for option in options(command)]
+HINTS = parsing._hints_by_word()
+OPTION_ALIASES = {  # by spellings that no help lists
+    alias: option_name(name) for name, row in option_rows().items() for alias in row.aliases
+}
 OPTION_NAMES = {name for _, each in ALL_OPTIONS for name in (*each.opts, *each.secondary_opts)}
 
 
@@ -144,20 +150,20 @@ def test_without_a_text_a_hint_names_the_command_that_wants_one(
 
 @pytest.mark.parametrize("name", ["--output", "--cmap", "--color"])
 def test_other_names_of_options_work(attnviz: Attnviz, samples: Path, name: str) -> None:
-    own_name = parsing.OPTION_ALIASES[name]
+    own_name = OPTION_ALIASES[name]
     value = {"--out": "a.svg", "--colors": "magma"}[own_name]
 
     assert attnviz("run", "I am", name, value) == attnviz("run", "I am", own_name, value)
     assert f"{name} " not in attnviz("run", "--help-all").out
 
 
-@pytest.mark.parametrize("name", parsing.OPTION_ALIASES)
+@pytest.mark.parametrize("name", OPTION_ALIASES)
 def test_other_names_need_a_value_as_the_options_do(attnviz: Attnviz, name: str) -> None:
-    result_of_own_name = attnviz("run", "I am", parsing.OPTION_ALIASES[name])
+    result_of_own_name = attnviz("run", "I am", OPTION_ALIASES[name])
     result = attnviz("run", "I am", name)
 
     assert result.status == result_of_own_name.status == 2
-    assert result.err == result_of_own_name.err.replace(parsing.OPTION_ALIASES[name], name)
+    assert result.err == result_of_own_name.err.replace(OPTION_ALIASES[name], name)
     assert "needs a value" in result.err
 
 
@@ -353,15 +359,15 @@ def test_on_a_terminal_an_error_is_broken_between_words(columns: int) -> None:
 
 
 def test_every_option_that_a_suggestion_names_is_there() -> None:
-    suggestions = " ".join([*parsing.OPTION_HINTS.values(), *parsing.OPTION_ALIASES.values()])
+    suggestions = " ".join([*HINTS.values(), *OPTION_ALIASES.values()])
 
     assert set(re.findall(r"--[a-z][\w-]*", suggestions)) <= OPTION_NAMES
-    expected = {f"--{name}" for names in parsing.OPTION_HINTS for name in names}
+    expected = {f"--{word}" for word in HINTS}
     options_of_other_commands = {  # other commands have them
         *("--ablation", "--head", "--resolution", "--save", "--steps", "--to", "--target")
     }
     assert expected & OPTION_NAMES <= options_of_other_commands
-    assert not set(parsing.OPTION_ALIASES) & OPTION_NAMES
+    assert not set(OPTION_ALIASES) & OPTION_NAMES
 
 
 @pytest.mark.slow("calls")

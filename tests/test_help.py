@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 from rich.cells import cell_len
@@ -35,7 +36,11 @@ def test_help_shows_what_matters_and_says_how_many_more_there_are(
 ) -> None:
     short_help, full_help = (attnviz(*path, option).out for option in ("--help", "--help-all"))
     command = dict(commands())[path]
+    modes = [shlex.split(mode.example) for mode in command.modes]
+    full_help_of_modes = [attnviz(*path, *words, "--help-all").out for words in modes]
     option_names = [each.opts[0] for each in options(command) if not each.hidden]
+    listed_in_full = full_help.partition("\nMore options")[0]
+    count = len(re.findall(r"^  (?:-\w, )?--(?!help )", listed_in_full, re.MULTILINE))
 
     listed_names = [
         name
@@ -43,10 +48,34 @@ def test_help_shows_what_matters_and_says_how_many_more_there_are(
         if re.search(rf"^  (-\w, )?{name}\b", short_help, re.MULTILINE)
     ]
     assert 6 <= len(listed_names) <= 16
-    assert (
-        f"attnviz {' '.join(path)} --help-all lists all {len(option_names)} options." in short_help
-    )
-    assert [name for name in option_names if name not in full_help] == []
+    assert f"attnviz {' '.join(path)} --help-all lists all {count} options" in short_help
+    assert [
+        n for n in option_names if not any(n in t for t in (full_help, *full_help_of_modes))
+    ] == []
+    assert (count == len(option_names)) is not bool(modes)
+
+
+def test_the_most_common_run_has_fifty_options_at_most(attnviz: Attnviz) -> None:
+    assert "lists all 48 options" in attnviz("run", "--help").out
+    for words, name in (("--layers 2", "--norm"), ("--stream", "--pool"), ("--given a", "--item")):
+        assert name not in attnviz("run", "--help-all").out
+        assert name in attnviz("run", *words.split(), "--help-all").out
+
+
+def test_help_of_a_comparison_lists_what_its_mode_takes(attnviz: Attnviz) -> None:
+    learning = attnviz("compare", "--learn", "reverse", "--help-all").out
+    models = attnviz("compare", "--model", "a", "--model", "b", "--help-all").out
+
+    assert [name in learning for name in ("--rate", "--reference", "--stream")] == [
+        True,
+        False,
+        False,
+    ]
+    assert [name in models for name in ("--target", "--rate", "--reference")] == [
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.slow("calls")

@@ -137,7 +137,7 @@ def test_a_sentence_of_ones_own_is_watched(attnviz: Attnviz) -> None:
 
 def test_help_leaves_to_the_task_what_is_usual_for_a_run(attnviz: Attnviz) -> None:
     learn_help = " ".join(attnviz("learn", "--help-all").out.split())
-    run_help = " ".join(attnviz("run", "--help-all").out.split())
+    run_help = " ".join(attnviz("run", "--layers", "2", "--help-all").out.split())
 
     assert "How many numbers represent a token. [default: the task's]" in learn_help
     assert "How many numbers represent a token. [default: 8]" in run_help

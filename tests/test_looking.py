@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from attnviz import Trace, trace
-from attnviz.analysis.inspection.inspect_options import InspectOptions, Merge
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection, inspect
 from attnviz.analysis.inspection.token_query import TokenLink, build_link, build_token_query
 from attnviz.cells import FULL_SLICE, unmasked_cells
 from attnviz.errors import AttnvizError
 from attnviz.heads.head import Head
+from attnviz.options.values import Merge
 from attnviz.tokens.characters import words
 from attnviz.tokens.grouping import group_by_word, sentences_of_text, words_of_text
 from attnviz.tokens.tokenizers import tokenize

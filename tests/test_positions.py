@@ -12,7 +12,8 @@ from torch.testing import assert_close
 
 from attnviz import trace
 from attnviz.errors import AttnvizError
-from attnviz.traces.settings import ROTARY_POSITIONS, Positions
+from attnviz.options.values import Positions
+from attnviz.traces.settings import ROTARY_POSITIONS
 from attnviz.vectors import positions
 from attnviz.vectors.random_numbers import Seeds
 from tests.conftest import Attnviz

@@ -35,7 +35,8 @@ REQUIRED_SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def test_every_setting_is_an_option_of_run(attnviz: Attnviz) -> None:
-    help_text = attnviz("run", "--help-all").out
+    modes = ("", "--model minilm", "--layers 2", "--given a.npz", "--stream")
+    help_text = "".join(attnviz("run", *mode.split(), "--help-all").out for mode in modes)
 
     assert [
         field.name for field in fields(Settings) if option_name(field.name) not in help_text

@@ -12,7 +12,8 @@ from torch.testing import assert_close
 
 from attnviz import trace
 from attnviz.analysis.checks import verify_trace
-from attnviz.traces.settings import SOFT_CAP_RANGE, Dtype
+from attnviz.options.values import Dtype
+from attnviz.traces.settings import SOFT_CAP_RANGE
 from attnviz.views.steps.walk import steps
 from tests.conftest import Attnviz
 from tests.evaluate import holds

@@ -19,7 +19,8 @@ from attnviz.analysis.comparison import compare
 from attnviz.analysis.measures import measure_weights
 from attnviz.analysis.seeds import SWEEP_MEASURES, SWEEP_SERIES, Sweep, measure_sweep
 from attnviz.attention.variants import VARIANTS
-from attnviz.traces.settings import POSITIONS, Dtype, Positions
+from attnviz.options.values import Dtype, Positions
+from attnviz.traces.settings import POSITIONS
 from attnviz.traces.trace import Layer
 from attnviz.views.measure_tables import sweep_curves
 from tests.conftest import Attnviz

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -294,3 +294,16 @@ TRAINING_ASPECTS = {
         _number_aspect("dim", ("8", "16", "32", "64"), int, SHARED_TRAINING),
     )
 }
+ASPECT_SUMMARIES = dict.fromkeys(TRAINING_ASPECTS, "with --learn") | {
+    name: aspect.about for name, aspect in ASPECTS.items()
+}
+
+
+def values_beside(typed: Mapping[str, Any]) -> Sequence[str]:
+    """Return the values that completion offers for --values, given the options `typed` before.
+
+    They depend on --by and --learn; torch is not loaded, so that there are none for devices.
+    """
+    by = typed.get("by") or "scale"
+    aspects = TRAINING_ASPECTS if typed.get("learn") is not None else ASPECTS
+    return () if by == "device" or by not in aspects else aspects[by].values()

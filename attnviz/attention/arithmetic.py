@@ -19,7 +19,8 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.attention.variants import AblationValue, Variant
+from attnviz.attention.variants import Variant
+from attnviz.options.values import AblationValue
 from attnviz.wording.words import with_summary
 
 MixedBy = Literal["softmax", "dropout", "hand", "mistake"]  # the source of the mixing weights

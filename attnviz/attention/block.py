@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnviz.attention.arithmetic import project
-from attnviz.attention.variants import Activation, NormPlacement
+from attnviz.options.values import Activation, NormPlacement
 from attnviz.wording.words import with_summary
 
 Vectors = Float[Tensor, "*batch token dim"]

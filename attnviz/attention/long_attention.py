@@ -21,7 +21,6 @@ from attnviz.attention.mask_rule import MaskRule, select_head
 from attnviz.attention.tiles import (
     AttentionHead,
     BlockGrid,
-    Pool,
     QueryBlock,
     RowResults,
     RowStatistics,
@@ -32,6 +31,7 @@ from attnviz.attention.tiles import (
     summing_dtype,
 )
 from attnviz.cells import FULL_SLICE
+from attnviz.options.values import Pool
 from attnviz.wording.words import with_summary
 
 ROWS_AT_ONCE = {"cpu": 768}

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 from attnviz.errors import unknown_name_error
+from attnviz.options.values import Activation, NormPlacement, ScoreKind
 
-NormPlacement = Literal["post", "pre", "none"]
 NORMS: tuple[NormPlacement, ...] = get_args(NormPlacement)
-Activation = Literal["relu", "gelu", "gelu-tanh"]
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
-AblationValue = Literal["zero", "mean"]  # replaces the context vectors of an ablated head
 DEVICE_KINDS = ("cpu", "cuda", "mps", "xpu")
 DEVICES = ("auto", *DEVICE_KINDS)
-ScoreKind = Literal["dot", "additive"]
 SCORE_KINDS: dict[ScoreKind, str] = {
     "dot": "query · key",
     "additive": "w_score · tanh(query + key), as in Bahdanau's attention",

@@ -177,7 +177,7 @@ class CommandGroup(ParsingMixin, TyperGroup):
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
-        write_sections(self, ctx, formatter)
+        write_sections(self.get_params(ctx), ctx, formatter)
 
 
 app = typer.Typer(name="attnviz", cls=CommandGroup, **TYPER_OPTIONS)

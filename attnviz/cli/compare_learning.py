@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.analysis.aspects import DEFAULT_TRAINING_SEEDS, refuse_learning_by
 from attnviz.cli import output
+from attnviz.cli.compare_options import CompareOptions
 from attnviz.cli.messages import print_message, with_progress_bar
-from attnviz.cli.options import TypedOptions, typed_command_line
-from attnviz.cli.output_options import OutputOptions, PictureOptions
-from attnviz.cli.trace_options import AttentionOptions, BlockOptions
-from attnviz.cli.training_options import TrainingOptions, task_settings_with
-from attnviz.errors import AttnvizError
+from attnviz.cli.options import typed_command_line
+from attnviz.cli.training_options import choices_from_options, task_settings_with
 from attnviz.learning.lookup import task_of
 from attnviz.machine import exit_handling
+from attnviz.options.traces import AttentionOptions, BlockOptions, NumberOptions
 from attnviz.traces.settings import TRAINED_ONLY_SETTINGS
-from attnviz.wording.commands import option_name
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
-    from attnviz.cli.compare import ComparisonOptions
     from attnviz.learning.task import Task
     from attnviz.traces.settings import Settings
 
@@ -37,26 +34,18 @@ TIMED_STEPS = 5  # from which the time of all steps is estimated
 LONG_TRAINING_SECONDS = 90.0
 
 
-def deliver_learning_comparison(
-    options: ComparisonOptions,
-    attention: AttentionOptions,
-    blocks: BlockOptions,
-    training_options: TrainingOptions,
-    outputs: OutputOptions,
-    pictures: PictureOptions,
-    typed: TypedOptions,
-) -> None:
+def deliver_learning_comparison(options: CompareOptions) -> None:
     """Train a model for each compared value and seed, and show the comparison.
 
-    Ctrl-C shows what is learned so far. Refuses options that have no meaning beside --learn.
+    Ctrl-C shows what is learned so far.
     """
-    refuse_with_learn(typed)
-    repeats = options.repeats if "repeats" in typed.names else DEFAULT_TRAINING_SEEDS
+    repeats = options.repeats if "repeats" in options.typed else DEFAULT_TRAINING_SEEDS
     by = options.by or "scale"
     refuse_learning_by(by, repeats)
     assert options.learn is not None
-    choices, task = training_options.choices, task_of(options.learn)
-    settings = compared_task_settings(task, by, typed.values_of(attention, blocks))
+    choices, task = choices_from_options(options), task_of(options.learn)
+    typed = options.typed_values(AttentionOptions, NumberOptions, BlockOptions)
+    settings = compared_task_settings(task, by, typed)
 
     from attnviz.analysis import learning_comparison  # torch, for which errors need not wait
 
@@ -69,23 +58,10 @@ def deliver_learning_comparison(
             repeats=repeats,
             choices=choices,
             named=options.learn,
-            track=steps_until_stopped(stopped, quiet=outputs.quiet),
+            track=steps_until_stopped(stopped, quiet=options.quiet),
         )
-    line = typed_command_line(
-        "compare", typed, options, attention, blocks, training_options, outputs, pictures
-    )
-    output.deliver_view(comparison.view_for_command(command=line), outputs, pictures)
-
-
-def refuse_with_learn(typed: TypedOptions) -> None:
-    """Refuse typed options that a comparison of learning would ignore, such as --query."""
-    for name in REFUSED_WITH_LEARN:
-        if name in typed.names:
-            option_text = name.upper() if name in ("text", "other") else option_name(name)
-            raise AttnvizError(
-                f"--learn trains on sentences of its own, so {option_text} cannot be given",
-                f"leave {option_text} out, or --learn",
-            )
+    line = typed_command_line("compare", options)
+    output.deliver_view(comparison.view_for_command(command=line), options)
 
 
 def compared_task_settings(task: Task, by: str, typed: dict[str, Any]) -> Settings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,50 +11,52 @@ from typing import TYPE_CHECKING, Any
 from attnviz.analysis.aspects import ASPECTS, MODEL_RUN_ASPECTS, TEXT_ASPECT, refuse_unknown_aspect
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cli import output, text_source
+from attnviz.cli.compare_options import CompareOptions
 from attnviz.cli.messages import with_progress_bar
-from attnviz.cli.options import command_line, refuse_beside_trace, refuse_model_conflicts
+from attnviz.cli.modes import typed_rules
+from attnviz.cli.options import (
+    command_line,
+    refuse_beside_trace,
+    refuse_model_conflicts,
+    settings_from_options,
+)
 from attnviz.errors import AttnvizError, naming_in_errors
 from attnviz.machine import files
+from attnviz.options.traces import TextOptions
 from attnviz.traces import early_checks
+from attnviz.traces.settings import Settings
 from attnviz.traces.trained.checkpoint_folders import find_checkpoints
 from attnviz.wings import load_from_wing
-from attnviz.wording.commands import Command, changed_options, option_name, shell_quote
+from attnviz.wording.commands import Command, changed_options, shell_quote
+from attnviz.wording.rules import check_rules
 
 if TYPE_CHECKING:
     from attnviz.analysis.inspection.two_sentences import TraceComparison
-    from attnviz.cli.compare import ComparisonOptions
-    from attnviz.cli.options import TypedOptions
-    from attnviz.cli.output_options import OutputOptions, PictureOptions
-    from attnviz.cli.trace_options import ModelsOptions, SavedPairOptions, TextOptions
-    from attnviz.traces.settings import Settings
     from attnviz.traces.trace import Trace
 
 DEFAULT_ASPECT_VALUES = {"dtype": ["float32", "bfloat16"]}
-REFUSED_BESIDE_PAIR = ("by", "values", "reference", "repeats", "curves", "mean")
-REFUSED_BESIDE_CHECKPOINTS = ("model", "trace", "other", "learn", *REFUSED_BESIDE_PAIR)
-REFUSED_WITH_MODEL = ("repeats", "curves", "mean", "reference")
+SENTENCE_RULES = typed_rules(
+    ("repeats", "curves", "mean", "reference"),
+    "{option} changes how attention is computed, which is fixed in a trained model",
+    "leave {option} out",
+)
 PATTERN_EXAMPLE = 'attnviz compare "it was too tired" "it was too wide" --model minilm'
 
 
 def deliver_sentence_comparison(
-    text: TextOptions,
-    saved: Trace | None,
-    settings: Settings,
-    options: ComparisonOptions,
-    outputs: OutputOptions,
-    pictures: PictureOptions,
-    typed: TypedOptions,
+    options: CompareOptions, saved: Trace | None, settings: Settings
 ) -> None:
     """Run a trained model on two sentences, or on one in two precisions or devices; show changes.
 
     `saved`: a trace that is the first run; None: the text is.
     """
-    refuse_sentence_options(options, typed)
+    check_rules(options, SENTENCE_RULES)
+    refuse_sentence_options(options)
     early_checks.refuse_impossible_settings(settings)
-    first = saved or str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
-    chosen = _chosen_rows(options, outputs)
+    first = saved or str(text_source.read_text_if_needed(options, settings, "attnviz compare"))
+    chosen = _chosen_rows(options)
     InspectOptions(**chosen)  # which refuses a negative layer before the model is loaded
-    command = command_line("compare", text, settings, options, outputs, pictures)
+    command = command_line("compare", options, settings)
     comparison = _compare_two_runs(first, settings, options, chosen, command)
     changed = changed_options(settings) | chosen | {"by": options.by, "values": options.values}
     view_command = Command(
@@ -63,107 +65,106 @@ def deliver_sentence_comparison(
         second=options.other,
         options={name: value for name, value in changed.items() if value is not None},
     )
-    output.deliver_view(
-        comparison.view_for_command(full=outputs.full, command=view_command), outputs, pictures
-    )
-    quiet = outputs.quiet or saved is not None
-    text_source.note_texts_name_files(text.text, options.other, quiet=quiet)
-    text_source.note_split_sentence(text.text, options.other, quiet=quiet)
+    view = comparison.view_for_command(full=options.full, command=view_command)
+    output.deliver_view(view, options)
+    quiet = options.quiet or saved is not None
+    text_source.note_texts_name_files(options.text, options.other, quiet=quiet)
+    text_source.note_split_sentence(options.text, options.other, quiet=quiet)
 
 
-def deliver_pair_comparison(
-    text: TextOptions,
-    models: ModelsOptions,
-    saved: SavedPairOptions,
-    settings: Settings,
-    options: ComparisonOptions,
-    outputs: OutputOptions,
-    pictures: PictureOptions,
-    typed: TypedOptions,
+def deliver_model_comparison(options: CompareOptions) -> None:
+    """Compare two models on one sentence, head by head; show the view."""
+    if options.trace:
+        raise AttnvizError(
+            "two models are compared on a text, and --trace is a finished trace",
+            "leave --trace out, or one --model",
+        )
+    _refuse_more_than_two("--model", options.model, "models")
+    settings, chosen = settings_from_options(options, model=None), _chosen_rows(options)
+    first, second = options.model
+    words = str(text_source.read_text_if_needed(options, settings, "attnviz compare"))
+    for name in options.model:
+        with naming_in_errors(name):
+            _refuse_impossible_model(name, words, settings, options)
+    model_options = changed_options(settings) | {"model": options.model} | chosen
+    command = Command(name="compare", argument=words, options=model_options)
+
+    from attnviz.analysis.inspection.two_sentences import compare_models  # imports torch
+
+    line = command_line("compare", options)
+    comparison = compare_models(words, first, second, settings, command=line, **chosen)
+    text_source.note_text_names_file(options.text, quiet=options.quiet)
+    _deliver_pair(comparison, command, line, options)
+
+
+def deliver_trace_comparison(options: CompareOptions) -> None:
+    """Compare two saved traces, head by head; show the view."""
+    _refuse_more_than_two("--trace", options.trace, "traces")
+    refuse_beside_trace(options.trace[0], options.typed_values(TextOptions, Settings))
+    chosen = _chosen_rows(options)
+    command = Command(name="compare", options={"trace": options.trace} | chosen)
+    comparison = _compare_saved_traces(options.trace, chosen)
+    _deliver_pair(comparison, command, command_line("compare", options), options)
+
+
+def _deliver_pair(
+    comparison: TraceComparison, command: Command, line: str, options: CompareOptions
 ) -> None:
-    """Compare two models on one sentence, or two saved traces, head by head; show the view.
-
-    Refuses more than two, options that vary something else, and what cannot be compared.
-    """
-    _refuse_beside_pair(models, saved, typed)
-    chosen = _chosen_rows(options, outputs)
-    line = command_line("compare", text, settings, models, saved, options, outputs, pictures)
-    typed_options = typed.values_of(text, settings)
-    if saved.trace:
-        refuse_beside_trace(saved.trace[0], typed_options)
-        view_command = Command(name="compare", options={"trace": saved.trace} | chosen)
-        comparison = _compare_saved_traces(saved.trace, chosen)
-    else:
-        first, second = models.model
-        words = str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
-        for name in models.model:
-            with naming_in_errors(name):
-                _refuse_impossible_model(name, typed_options, words, settings, outputs.query)
-        model_options = changed_options(settings) | {"model": models.model} | chosen
-        view_command = Command(name="compare", argument=words, options=model_options)
-
-        from attnviz.analysis.inspection.two_sentences import compare_models  # imports torch
-
-        comparison = compare_models(words, first, second, settings, command=line, **chosen)
-        text_source.note_text_names_file(text.text, quiet=outputs.quiet)
-    view = comparison.view_for_command(full=outputs.full, command=view_command)
+    view = comparison.view_for_command(full=options.full, command=command)
     provenance = view.provenance and replace(view.provenance, command=line)
-    output.deliver_view(replace(view, provenance=provenance), outputs, pictures)
+    output.deliver_view(replace(view, provenance=provenance), options)
+
+
+def _refuse_more_than_two(option: str, values: Sequence[str], noun: str) -> None:
+    if len(values) > 2:
+        raise AttnvizError(
+            f"{option} is given {len(values)} times, but only two {noun} can be compared",
+            f"give two: {option} {shell_quote(values[0])} {option} {shell_quote(values[1])}",
+            about=option.strip("-"),
+        )
 
 
 def _refuse_impossible_model(
-    model: str, typed: Mapping[str, Any], words: str, settings: Settings, query: str | None
+    model: str, words: str, settings: Settings, options: CompareOptions
 ) -> None:
     """Refuse a model that the typed options contradict, that cannot be used with the settings, or
     that cannot read the text, before torch is loaded."""
-    refuse_model_conflicts(model, typed)
+    others = {n: v for n, v in options.typed_values(TextOptions, Settings).items() if n != "model"}
+    refuse_model_conflicts(model, others)
     model_settings = replace(settings, model=model)
     early_checks.refuse_impossible_settings(model_settings)
-    early_checks.refuse_unusable_text(words, model_settings, query)
+    early_checks.refuse_unusable_text(words, model_settings, options.query)
 
 
-def deliver_checkpoint_comparison(
-    text: TextOptions,
-    settings: Settings,
-    options: ComparisonOptions,
-    outputs: OutputOptions,
-    pictures: PictureOptions,
-    typed: TypedOptions,
-) -> None:
-    """Compare the checkpoints of a training on one sentence, and show the view.
-
-    Refuses options that vary something else, and what cannot be compared.
-    """
-    for name, subject in _typed_subjects(REFUSED_BESIDE_CHECKPOINTS, typed):
-        problem = f"checkpoints are compared, and {subject} is given: only one thing can differ"
-        raise AttnvizError(problem, f"leave out --checkpoints, or {subject}", about=name)
-    words = str(text_source.read_text_if_needed(text, settings, "attnviz compare"))
+def deliver_checkpoint_comparison(options: CompareOptions) -> None:
+    """Compare the checkpoints of a training on one sentence, and show the view."""
+    settings = settings_from_options(options, model=None)
+    words = str(text_source.read_text_if_needed(options, settings, "attnviz compare"))
     first = find_checkpoints(options.checkpoints)[0].folder
     try:
-        typed_options = typed.values_of(text, settings)
-        _refuse_impossible_model(first, typed_options, words, settings, outputs.query)
+        _refuse_impossible_model(first, words, settings, options)
     except AttnvizError as error:
         error.rewrite(lambda message: message.replace("--model", "--checkpoints"))
         raise
 
-    chosen = _chosen_rows(options, outputs)
-    track = partial(with_progress_bar, label="reading checkpoints", quiet=outputs.quiet)
+    chosen = _chosen_rows(options)
+    track = partial(with_progress_bar, label="reading checkpoints", quiet=options.quiet)
     compare_checkpoints = load_from_wing("compare_checkpoints")  # imports torch
     comparison = compare_checkpoints(words, options.checkpoints, settings, track=track, **chosen)
-    text_source.note_text_names_file(text.text, quiet=outputs.quiet)
+    text_source.note_text_names_file(options.text, quiet=options.quiet)
     command = Command(
         name="compare",
         argument=words,
         options=changed_options(settings) | {"checkpoints": options.checkpoints} | chosen,
     )
-    line = command_line("compare", text, settings, options, outputs, pictures)
-    view = comparison.view_for_command(full=outputs.full, command=command, line=line)
-    output.deliver_view(view, outputs, pictures)
+    line = command_line("compare", options, settings)
+    view = comparison.view_for_command(full=options.full, command=command, line=line)
+    output.deliver_view(view, options)
 
 
-def _chosen_rows(options: ComparisonOptions, outputs: OutputOptions) -> dict[str, Any]:
+def _chosen_rows(options: CompareOptions) -> dict[str, Any]:
     """Return which layer, head and query are compared, those that were given."""
-    chosen = {"layer": options.layer, "head": options.head, "query": outputs.query}
+    chosen = {"layer": options.layer, "head": options.head, "query": options.query}
     return {name: value for name, value in chosen.items() if value is not None}
 
 
@@ -187,43 +188,10 @@ def _compare_saved_traces(paths: Sequence[str], chosen: Mapping[str, Any]) -> Tr
     return compare_two_traces(first, second, names=names, **chosen)
 
 
-def _refuse_beside_pair(
-    models: ModelsOptions, saved: SavedPairOptions, typed: TypedOptions
-) -> None:
-    """Refuse more than two models or traces, and options that vary something else beside two."""
-    option, values, noun = "--model", models.model, "models"
-    if len(saved.trace) > len(values):
-        option, values, noun = "--trace", saved.trace, "traces"
-    elif saved.trace:
-        raise AttnvizError(
-            "two models are compared on a text, and --trace is a finished trace",
-            "leave --trace out, or one --model",
-        )
-    if len(values) > 2:
-        raise AttnvizError(
-            f"{option} is given {len(values)} times, but only two {noun} can be compared",
-            f"give two: {option} {shell_quote(values[0])} {option} {shell_quote(values[1])}",
-            about=option.strip("-"),
-        )
-    for name, subject in _typed_subjects(("other", *REFUSED_BESIDE_PAIR), typed):
-        raise AttnvizError(
-            f"two {noun} are compared, and {subject} is given: only one thing can differ",
-            f"leave one of them out: give one {option}, or no {subject.removeprefix('a ')}",
-            about=name,
-        )
-
-
-def _typed_subjects(names: Iterable[str], typed: TypedOptions) -> Iterator[tuple[str, str]]:
-    """Yield those of these options that were typed, each with what an error calls it."""
-    for name in names:
-        if name in typed.names:
-            yield name, "a second sentence" if name == "other" else option_name(name)
-
-
 def _compare_two_runs(
     first: str | Trace,
     settings: Settings,
-    options: ComparisonOptions,
+    options: CompareOptions,
     chosen: Mapping[str, Any],
     command: str,
 ) -> TraceComparison:
@@ -249,19 +217,11 @@ def _compare_two_runs(
     return two_sentences.compare_two_traces(*traces, names=(values[0], values[1]), **chosen)
 
 
-def refuse_sentence_options(options: ComparisonOptions, typed: TypedOptions) -> None:
+def refuse_sentence_options(options: CompareOptions) -> None:
     """Refuse options by which a trained model cannot be compared, before it is loaded.
 
-    That is: options that change the attention, no second sentence, and --by or --values beside one.
+    That is: no second sentence, and --by or --values beside one.
     """
-    for name in REFUSED_WITH_MODEL:
-        if name in typed.names:
-            raise AttnvizError(
-                f"{option_name(name)} changes how attention is computed, which is fixed in a "
-                "trained model",
-                f"leave {option_name(name)} out",
-                about=name,
-            )
     is_empty = options.other is None and options.values is None
     by = options.by or (None if is_empty else TEXT_ASPECT)
     if by is None or (by == TEXT_ASPECT and options.other is None):
@@ -290,7 +250,7 @@ def refuse_sentence_options(options: ComparisonOptions, typed: TypedOptions) -> 
         _two_values(options)
 
 
-def _two_values(options: ComparisonOptions) -> list[str]:
+def _two_values(options: CompareOptions) -> list[str]:
     """Return the two values of --values, such as precisions; without --values the default ones.
 
     Refuses any other number of them, and two equal ones.

@@ -2,90 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Annotated
+from collections.abc import Iterable
+from pathlib import Path
 
 from attnviz.cli import output
-from attnviz.cli.effect_options import EffectOptions
-from attnviz.cli.help import section_option
-from attnviz.cli.options import accept_options
-from attnviz.cli.output_options import OutputOptions, PictureOptions
-from attnviz.cli.trace_options import ModelOptions, TrainedOptions
+from attnviz.cli.options import accept_options, changed_beside_output
 from attnviz.errors import AttnvizError
 from attnviz.learning.task_names import TASKS
+from attnviz.options.heads import EffectOptions, SwitchingOptions, TestedTaskOptions
+from attnviz.options.option import CommandOptions, option_class, options_under, shared
+from attnviz.options.output import DeliveryOptions
+from attnviz.options.traces import TrainedOptions
 from attnviz.renderers import suffixes
 from attnviz.traces.early_checks import refuse_ranking_trained
 from attnviz.traces.models.model_names import MINILM, find_model_path, shipped_names
 from attnviz.traces.settings import TRAINED_ONLY_RULES, Settings
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wings import load_from_wing
-from attnviz.wording.commands import Command, changed_options
+from attnviz.wording.commands import Command, changed_options, option_name
 from attnviz.wording.rules import check_rules
 
 SENTENCE_OPTIONS = ("query", "full")  # the command takes no sentence
-ANSWERING_MODELS = [name for name in shipped_names() if name in TASKS]
-
-_heads_option = partial(section_option, "Heads")
+model_option, heads_option = options_under("Model"), options_under("Heads")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnsweringModelOptions(ModelOptions):
-    """The option --model of `attnviz heads`: a model that answers a task, or a transformer.
-
-    Only of the first can a head that is switched off cost accuracy.
-    """
-
-    model: Annotated[
-        str | None,
-        section_option(
-            "Model",
-            "--model",
-            "-m",
-            metavar="NAME",
-            help=f"The model whose heads are ranked: {', '.join(ANSWERING_MODELS)}, or a folder "
-            "that attnviz learn --save wrote; with --texts, a trained transformer.",
-            short=f"The model: {', '.join(ANSWERING_MODELS)}, or a folder that attnviz learn "
-            f"wrote; with --texts a trained transformer, such as {MINILM}.",
-            example="agreement",
-            among=ANSWERING_MODELS,
-        ),
-    ] = None
+def answering_models() -> list[str]:
+    """Return the models that come with attnviz and answer a task: others lose no accuracy."""
+    return [name for name in shipped_names() if name in TASKS]
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadsOptions:
-    """The options of `attnviz heads` about the heads: the task on which those of a model that
-    learned one are tested, and which heads of a trained transformer are switched off."""
+@option_class(frozen=True, kw_only=True)
+class HeadsOptions(
+    TestedTaskOptions, EffectOptions, TrainedOptions, DeliveryOptions, CommandOptions
+):
+    """The options of `attnviz heads`."""
 
-    task: Annotated[
-        str | None,
-        section_option(
-            "Model",
-            metavar="TASK",
-            help=f"The task whose sentences the model is tested on: {', '.join(TASKS)}.  "
-            "[default: the one that it learned]",
-            among=[*TASKS],
-            example="reverse",
-        ),
-    ] = None
-    layer: Annotated[
-        str | None,
-        _heads_option(
-            metavar="N",
-            help="With --texts: only heads of this layer, from 0, or of several: 4,5.",
-            example="4",
-        ),
-    ] = None
-    head: Annotated[
-        str | None,
-        _heads_option(
-            metavar="N",
-            help="With --texts: only this head, from 0, or several: 1,11. Its name L5H11 says its "
-            "layer, too.",
-            example="7",
-        ),
-    ] = None
+    model: str | None = model_option(
+        None,
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="The model whose heads are ranked: {choices}, or a folder that attnviz learn --save "
+        "wrote; with --texts, a trained transformer.",
+        short="The model: {choices}, or a folder that attnviz learn wrote; with --texts a trained "
+        "transformer, such as minilm.",
+        example="agreement",
+        choices="attnviz.cli.heads:answering_models",
+        is_path=True,
+        is_read=True,
+    )
+    layer: str | None = heads_option(
+        metavar="N",
+        help="With --texts: only heads of this layer, from 0, or of several: 4,5.",
+        example="4",
+    )
+    head: str | None = heads_option(
+        metavar="N",
+        help="With --texts: only this head, from 0, or several: 1,11. Its name L5H11 says its "
+        "layer, too.",
+        example="7",
+    )
 
     @property
     def chosen_heads(self) -> dict[str, str]:
@@ -94,14 +70,7 @@ class HeadsOptions:
 
 
 @accept_options(without=SENTENCE_OPTIONS)
-def heads_command(
-    model: AnsweringModelOptions,
-    heads_options: HeadsOptions,
-    effect: EffectOptions,
-    trained: TrainedOptions,
-    outputs: OutputOptions,
-    pictures: PictureOptions,
-) -> None:
+def heads_command(options: HeadsOptions) -> None:
     """Rank the heads of a model by the accuracy lost without each.
 
     The model is tested on sentences that it did not learn from, with one head off at a time.
@@ -113,29 +82,39 @@ def heads_command(
     attnviz heads --model agreement
     attnviz heads --model minilm --texts texts.txt -o heads.csv
     """
-    output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
-    if model.model is None:
-        model_name = next(iter(ANSWERING_MODELS), "FOLDER") if effect.texts is None else MINILM
+    output.refuse_undeliverable(options, suffixes("arrays"))
+    if options.model is None:
+        model_name = next(iter(answering_models()), "FOLDER") if options.texts is None else MINILM
         raise AttnvizError(
             "no model is given, so there are no heads to rank", f"try --model {model_name}"
         )
-    effect.refuse_without_texts(heads_options.chosen_heads)
-    groups = (model, heads_options, effect, trained)
-    command = Command(name="heads", options=changed_options(*groups))
-    settings = replace(Settings(model=model.model), **vars(trained))
-    if effect.texts is not None:
-        refuse_task_beside_texts(model.model, heads_options.task)
-        chosen = heads_options.chosen_heads | effect.changed()
+    switching = changed_options(options, SwitchingOptions)
+    refuse_without_texts(options.texts, [*options.chosen_heads, *switching])
+    command = Command(name="heads", options=changed_beside_output(options))
+    settings = shared(options, Settings)
+    if options.texts is not None:
+        refuse_task_beside_texts(options.model, options.task)
+        chosen = options.chosen_heads | switching
         deliver_corpus_effects = load_from_wing("deliver_corpus_effects")
-        deliver_corpus_effects(command, effect.texts, settings, chosen, outputs, pictures)
+        deliver_corpus_effects(command, options.texts, settings, chosen, options)
         return
-    refuse_ranking_trained(model.model)
+    refuse_ranking_trained(options.model)
     check_rules(settings, TRAINED_ONLY_RULES)
-    find_model_path(model.model)
+    find_model_path(options.model)
 
     from attnviz.analysis.head_accuracy import rank  # torch, for which errors need not wait
 
-    output.deliver_result(rank(model.model, heads_options.task), command, outputs, pictures)
+    output.deliver_result(rank(options.model, options.task), command, options)
+
+
+def refuse_without_texts(texts: Path | None, names: Iterable[str]) -> None:
+    """Refuse options that only mean something with texts of one's own, if none are given."""
+    for name in names if texts is None else ():
+        raise AttnvizError(
+            f"{option_name(name)} is about switching heads off on texts, and none are given",
+            "give a file with a text on each line: --texts texts.txt",
+            about=name,
+        )
 
 
 def refuse_task_beside_texts(model: str, task: str | None) -> None:

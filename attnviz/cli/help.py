@@ -6,84 +6,58 @@ typer's own boxes cost more time than the rest of --help.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from attnviz.cli.parsing import ParsingMixin, refuse_extra_words
+from attnviz.cli.modes import Mode, unlisted_options
+from attnviz.cli.parsing import ParsingMixin, refuse_extra_words, row_of_parameter
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files
+from attnviz.options.option import Option, descriptions, resolve
+from attnviz.wording.commands import option_name
 
 HELP_ALL_OPTION = "--help-all"
+HELP_OPTIONS = ("--help", "-h", HELP_ALL_OPTION)
+TYPED_KEY = "attnviz.typed"  # where typer's context keeps the options beside --help
 COMPLETION_VARIABLE = "_ATTNVIZ_COMPLETE"  # set by the shell's script when it asks
 SHELLS = ("bash", "zsh", "fish")
-NameSource = Iterable[str] | Mapping[str, str] | Callable[[], Iterable[str] | Mapping[str, str]]
 
 
 class Heading(str):
-    """The heading that the help lists an option under, with facts of the option's declaration.
+    """The heading that the help lists an option under, with the option's row."""
 
-    `short`: its line on the first screen of help; an option without one is listed by --help-all
-    alone. `example`: a value that works, for errors.
-    """
+    row: Option
 
-    short: str
-    example: str
-
-    def __new__(cls, text: str, short: str = "", example: str = "") -> Heading:
-        """Return the heading `text`, whose attributes are `short` and `example`."""
-        heading = super().__new__(cls, text)
-        heading.short, heading.example = short, example
+    def __new__(cls, row: Option) -> Heading:
+        heading = super().__new__(cls, row.heading)
+        heading.row = row
         return heading
 
 
-def section_option(
-    heading: str,
-    *names: str,
-    help: str,
-    short: str = "",
-    example: str = "",
-    among: NameSource | None = None,
-    among_by: Callable[[Mapping[str, Any]], NameSource] | None = None,
-    several: bool = False,
-    **more: Any,
-) -> Any:
-    """Declare an option that the help lists under a heading.
-
-    `names`: such as '--seed', '-s'; by default that of its field. `short`: its line on the first
-    screen of help; without one only --help-all lists it. `example`: a value for errors. `among`:
-    the names that completion offers; `among_by` returns them for the values typed before.
-    `several`: names are separated by commas. `more` goes to typer.Option.
+def declare(name: str, row: Option, *, has_negation: bool = False) -> Any:
+    """Return the declaration of an option for typer, without its help, which is worked out where
+    it is shown. `has_negation`: there is a --no-NAME, too.
     """
-    panel = Heading(heading, short, example)
-    if among is not None:
-        more["autocompletion"] = build_completer(among, several=several)
-    if among_by is not None:
-        more["autocompletion"] = build_context_completer(among_by, several=several)
-    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
-
-
-def section_argument(
-    heading: str,
-    *,
-    help: str,
-    short: str = "",
-    among: NameSource | None = None,
-    among_by: Callable[[Mapping[str, Any]], NameSource] | None = None,
-    **more: Any,
-) -> Any:
-    """Declare an argument, a word without an option, that the help lists under a heading.
-
-    The parameters are those of `section_option`; `more` goes to typer.Argument.
-    """
-    if among is not None:
-        more["autocompletion"] = build_completer(among)
-    if among_by is not None:
-        more["autocompletion"] = build_context_completer(among_by)
-    return typer.Argument(help=help, rich_help_panel=Heading(heading, short), **more)
+    facts: dict[str, Any] = {
+        "metavar": row.metavar or None,
+        "rich_help_panel": Heading(row),
+        "show_default": row.shows_default,
+        "hidden": row.is_hidden,
+    }
+    if row.choices or row.choices_beside:
+        facts["autocompletion"] = build_completer(row)
+    if row.is_argument:
+        return typer.Argument(**facts)
+    flags = row.flags or (option_name(name),)
+    if has_negation:
+        flags = (f"{flags[0]}/{option_name(f'no_{name}')}",)
+    return typer.Option(*flags, **facts)
 
 
 class SectionedCommand(ParsingMixin, TyperCommand):
@@ -93,31 +67,66 @@ class SectionedCommand(ParsingMixin, TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words; refuse those that no parameter takes, such as a text without quotes."""
+        if self.modes and {*HELP_OPTIONS} & {*args}:
+            ctx.meta[TYPED_KEY] = self._typed_before_help(ctx, args)
         rest = super().parse_args(ctx, args)
         if rest and not ctx.resilient_parsing:
             refuse_extra_words(self, ctx, rest)
         return rest
 
+    @property
+    def modes(self) -> Sequence[Mode]:
+        """What the command can do, of which each thing has options of its own."""
+        return getattr(self.callback, "modes", ())
+
+    def _typed_before_help(self, ctx: Any, args: Sequence[str]) -> SimpleNamespace:
+        """Return the options that stand beside --help, which choose what it lists; the others have
+        their defaults."""
+        values, _, _ = self.make_parser(ctx).parse_args([a for a in args if a not in HELP_OPTIONS])
+        defaults = {each.name: each.default for each in self.get_params(ctx)}
+        return SimpleNamespace(**defaults | values, typed=frozenset(values))
+
+    def listed_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters that help lists: those of the modes that are chosen."""
+        parameters = self.get_params(ctx)
+        if not self.modes:
+            return parameters
+        defaults = SimpleNamespace(
+            **{each.name: each.default for each in parameters}, typed=frozenset()
+        )
+        unlisted = unlisted_options(ctx.meta.get(TYPED_KEY, defaults), self.modes)
+        return [each for each in parameters if each.name not in unlisted]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options with a short line of help; if there are none, all of them."""
-        if any(_short_help(parameter) for parameter in self.params):
-            _write_main_options(self, ctx, formatter)
-        else:
-            write_sections(self, ctx, formatter)
+        if not any(map(_short_help, self.params)):
+            write_sections(self.get_params(ctx), ctx, formatter)
+            return
+        parameters = self.listed_params(ctx)
+        with formatter.section("The options that matter most"):
+            formatter.write_dl(_main_option_records(parameters))
+        formatter.write_paragraph()
+        names = [p.name for p in parameters if p.param_type_name == "option" and not p.hidden]
+        count = len({*names} - {"help"})
+        end = ", and what has more of its own." if self.modes else "."
+        formatter.write_text(f"{ctx.command_path} {HELP_ALL_OPTION} lists all {count} options{end}")
 
     def full_help(self, ctx: Any) -> str:
         """Return the usage, the description and every option under its heading, as a text."""
         formatter = ctx.make_formatter()
         self.format_usage(ctx, formatter)
         self.format_help_text(ctx, formatter)
-        write_sections(self, ctx, formatter)
+        write_sections(self.listed_params(ctx), ctx, formatter)
+        _write_modes(self.modes, formatter)
         return str(formatter.getvalue().rstrip("\n"))
 
 
-def write_sections(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write every argument and option of a command into the help, each under its heading."""
+def write_sections(parameters: Iterable[Any], ctx: Any, formatter: Any) -> None:
+    """Write arguments and options of a command into the help, each under its heading."""
     sections: dict[str, list[tuple[str, str]]] = {}
-    for parameter in command.get_params(ctx):
+    for parameter in parameters:
+        if (row := row_of_parameter(parameter)) is not None:
+            parameter.help = row.text(row.help)
         record = parameter.get_help_record(ctx)
         if record:
             heading = getattr(parameter, "rich_help_panel", None) or "Other"
@@ -129,28 +138,24 @@ def write_sections(command: Any, ctx: Any, formatter: Any) -> None:
             formatter.write_dl(records)
 
 
-def _write_main_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write the options with a short line of help, and how to list the others."""
-    with formatter.section("The options that matter most"):
-        formatter.write_dl(_main_option_records(command))
-    count = sum(
-        parameter.param_type_name == "option" and not parameter.hidden
-        for parameter in command.params
-    )
-    formatter.write_paragraph()
-    formatter.write_text(f"{ctx.command_path} {HELP_ALL_OPTION} lists all {count} options.")
+def _write_modes(modes: Sequence[Mode], formatter: Any) -> None:
+    """Write what else the command can do, and what chooses it: help then lists its options."""
+    if modes:
+        with formatter.section(f"More options, which {HELP_ALL_OPTION} lists beside each of these"):
+            formatter.write_dl([(mode.example, mode.about) for mode in modes])
 
 
-def _main_option_records(command: Any) -> Iterator[tuple[str, str]]:
+def _main_option_records(parameters: Iterable[Any]) -> Iterator[tuple[str, str]]:
     """Yield (names and metavar, short help) of each option or argument that has a short help."""
-    for parameter in command.params:
-        if _short_help(parameter):
+    for parameter in parameters:
+        if short := _short_help(parameter):
             names = sorted(parameter.opts, key=len) if parameter.param_type_name == "option" else []
-            yield f"{', '.join(names)} {parameter.metavar or ''}".strip(), _short_help(parameter)
+            yield f"{', '.join(names)} {parameter.metavar or ''}".strip(), short
 
 
 def _short_help(parameter: Any) -> str:
-    return str(getattr(getattr(parameter, "rich_help_panel", None), "short", ""))
+    row = row_of_parameter(parameter)
+    return "" if row is None else row.text(row.short)
 
 
 def _print_full_help(context: typer.Context, is_given: bool) -> None:
@@ -176,44 +181,29 @@ HelpAll = Annotated[
 ]
 
 
-def build_completer(
-    among: NameSource, *, several: bool = False
-) -> Callable[[str], list[tuple[str, str]]]:
+def build_completer(row: Option) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
     """Return a function that completes the beginning of a word to pairs (name, description).
 
-    `among`: names, descriptions by name, or a function that returns either. `several`: the last of
-    some names separated by commas is completed, and names already there are not offered again.
+    Of several names separated by commas the last is completed, and names already there are not
+    offered again.
 
-    >>> build_completer(["weights", "context"], several=True)("weights,c")
+    >>> row = Option(heading="", help="", choices=["weights", "context"], several=True)
+    >>> build_completer(row)(None, "weights,c")
     [('weights,context', '')]
     """
 
-    def complete(incomplete: str) -> list[tuple[str, str]]:
-        """Return (completed word, description) for each name that begins so."""
-        names = among() if callable(among) else among
-        summaries = names if isinstance(names, Mapping) else dict.fromkeys(names, "")
-        finished, comma, prefix = incomplete.rpartition(",") if several else ("", "", incomplete)
-        finished_names = finished.split(",")
-        return [
-            (f"{finished}{comma}{name}", summary)
-            for name, summary in summaries.items()
-            if name.startswith(prefix) and name not in finished_names
-        ]
-
-    return complete
-
-
-def build_context_completer(
-    among: Callable[[Mapping[str, Any]], NameSource], *, several: bool = False
-) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
-    """Return a function that completes a word to names that depend on what was typed before.
-
-    `among` returns these names for the values of the other options; `several`: they are separated
-    by commas.
-    """
-
     def complete(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-        return build_completer(among(context.params), several=several)(incomplete)
+        """Return (completed word, description) for each name that begins so."""
+        names = resolve(row.choices)
+        if row.choices_beside:  # which depend on what was typed before
+            names = pkgutil.resolve_name(row.choices_beside)(context.params)
+        start, comma, prefix = incomplete.rpartition(",") if row.several else ("", "", incomplete)
+        earlier_names = start.split(",")
+        return [
+            (f"{start}{comma}{name}", about)
+            for name, about in descriptions(names).items()
+            if name.startswith(prefix) and name not in earlier_names
+        ]
 
     # typer tells the parameters apart by their annotations.
     complete.__annotations__ = {"context": typer.Context, "incomplete": str}

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from attnviz.cli import output
-from attnviz.cli.help import section_argument, section_option
 from attnviz.cli.messages import print_message, print_result_line
-from attnviz.cli.options import TypedOptions, accept_options, typed_command_line
-from attnviz.cli.output_options import LiveOptions, OutputOptions, PictureOptions
-from attnviz.cli.trace_options import AttentionOptions, BlockOptions
-from attnviz.cli.training_options import LEARNING_PANEL, TrainingOptions, task_settings_with
+from attnviz.cli.options import accept_options, typed_command_line
+from attnviz.cli.training_options import choices_from_options, task_settings_with
 from attnviz.errors import AttnvizError
 from attnviz.learning.choices import Choices, refuse_missing_training, refuse_save_folder
 from attnviz.learning.lookup import requested_task, task_of_saved_model
 from attnviz.learning.task_names import LINE_PIECES, TASKS, is_task_path
 from attnviz.machine import exit_handling
+from attnviz.options.option import CommandOptions, option_class
+from attnviz.options.output import DeliveryOptions, LiveOptions
+from attnviz.options.traces import AttentionOptions, BlockOptions, NumberOptions
+from attnviz.options.training import LearnOptions, TrainingOptions
 from attnviz.renderers import refuse_live_without_page, suffixes
 from attnviz.wording.commands import option_name, shell_quote
 from attnviz.wording.words import counted
@@ -30,92 +30,27 @@ if TYPE_CHECKING:
     from attnviz.learning.training import Learned, Training
     from attnviz.views.view import View
 
-_learning_option = partial(section_option, LEARNING_PANEL)
+SETTING_GROUPS = (AttentionOptions, NumberOptions, BlockOptions)
 # A model that learns has its own vectors, and no second sentence.
 EXCLUDED_LEARN_OPTIONS = ("embeddings", "dropout", "memory", "dtype")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LearnOptions:
-    """The options of `attnviz learn` about what is learned, and where the model is saved."""
-
-    task: Annotated[
-        str | None,
-        section_argument(
-            LEARNING_PANEL,
-            metavar="TASK",
-            help=f"The task: {', '.join(TASKS)}; or your own: a Python file or a grammar (mine.py, "
-            "mine.toml).  [default: list the tasks]",
-            short=f"The task: {', '.join(TASKS)}, or a file of your own; without it, they are "
-            "listed.",
-            show_default=False,
-            among={name: row.about for name, row in TASKS.items()},
-        ),
-    ] = None
-    file: Annotated[
-        Path | None,
-        _learning_option(
-            metavar="PATH",
-            help="Instead of a task: learn to continue the lines of a UTF-8 file; one line in ten "
-            "is held out.",
-            short="Instead of a task: learn to continue lines: --file lines.txt",
-            example="lines.txt",
-        ),
-    ] = None
-    tokenizer: Annotated[
-        str | None,
-        _learning_option(
-            "--tokenizer",
-            "-t",
-            metavar="NAME",
-            help=f"How those lines are cut into tokens: {', '.join(LINE_PIECES)}.  [default: "
-            f"{next(iter(LINE_PIECES))}]",
-            among=[*LINE_PIECES],
-            example="chars",
-        ),
-    ] = None
-    watch: Annotated[
-        str | None,
-        _learning_option(
-            metavar="TEXT",
-            help="The sentence whose heatmaps are drawn, in the task's own words.",
-            short='The sentence that is drawn: --watch "a b c d e f g h"',
-            example='"a b c d e f g h"',
-        ),
-    ] = None
-    save: Annotated[
-        Path | None,
-        _learning_option(
-            metavar="FOLDER",
-            help="Save the model (for --model in run and steps) and everything that --from needs.",
-            short="Save the model: --save my-model; then attnviz run TEXT --model my-model",
-            example="my-model",
-        ),
-    ] = None
-    from_: Annotated[
-        Path | None,
-        _learning_option(
-            "--from",
-            metavar="FOLDER",
-            help="Continue the training that --save saved.",
-            short="Continue a saved training: --from my-model --steps 1000",
-            example="my-model",
-        ),
-    ] = None
+@option_class(frozen=True, kw_only=True)
+class LearnCommandOptions(
+    LearnOptions,
+    TrainingOptions,
+    AttentionOptions,
+    NumberOptions,
+    BlockOptions,
+    DeliveryOptions,
+    LiveOptions,
+    CommandOptions,
+):
+    """The options of `attnviz learn`."""
 
 
-@accept_options(without=EXCLUDED_LEARN_OPTIONS, of_a_task=(AttentionOptions, BlockOptions))
-def learn_command(
-    options: LearnOptions,
-    training_options: TrainingOptions,
-    attention: AttentionOptions,
-    blocks: BlockOptions,
-    outputs: OutputOptions,
-    live: LiveOptions,
-    pictures: PictureOptions,
-    *,
-    typed: TypedOptions,
-) -> None:
+@accept_options(without=EXCLUDED_LEARN_OPTIONS, of_a_task=SETTING_GROUPS)
+def learn_command(options: LearnCommandOptions) -> None:
     """Train a small model on a task, and watch its attention form.
 
     On a terminal, its heatmaps, its loss and what each head does are drawn while it learns.
@@ -126,48 +61,54 @@ def learn_command(
     attnviz learn reverse --heads 2 --steps 200
     """
     if options.task is None and options.from_ is None and options.file is None:
-        list_tasks_or_refuse(typed)
+        list_tasks_or_refuse(options.typed)
         return
-    output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
-    if live.live:
-        refuse_live_without_page(outputs.out)
+    output.refuse_undeliverable(options, suffixes("arrays"))
+    if options.live:
+        refuse_live_without_page(options.out)
     if options.save is not None:
         refuse_save_folder(options.save)
+    training = _prepare_training(options)
+    on_screen = not training.done and _train_watched(training, options)
+    if options.save is not None:
+        _save_training(options.save, training.progress(), quiet=options.quiet)
+    line = typed_command_line("learn", options)
+    view = training.learned().view_for_command(query=options.query, command=line, live=options.live)
+    _deliver_learned(training.learned(), view, options, on_screen=on_screen)
+
+
+def _prepare_training(options: LearnCommandOptions) -> Training:
+    """Return a new training, or the one that is continued; refuse one that is already done, and a
+    model that is too large for a page."""
     start_training = begin_training if options.from_ is None else continue_training
-    training = start_training(options, training_options.choices, typed.values_of(attention, blocks))
-    if live.live:
+    choices, typed = choices_from_options(options), options.typed_values(*SETTING_GROUPS)
+    training = start_training(options, choices, typed)
+    if options.live:
         from attnviz.views.live_page import refuse_large_model
 
         refuse_large_model(sum(each.numel() for each in training.model.parameters.values()))
-    if options.from_ is not None and not (outputs.out or outputs.json):
+    if options.from_ is not None and not (options.out or options.json):
         _refuse_finished_training(training, options.from_)
-    on_screen = not training.done and _train_watched(training, outputs, pictures)
-    if options.save is not None:
-        _save_training(options.save, training.progress(), quiet=outputs.quiet)
-    line = typed_command_line(
-        "learn", typed, options, training_options, attention, blocks, outputs, live, pictures
-    )
-    view = training.learned().view_for_command(query=outputs.query, command=line, live=live.live)
-    _deliver_learned(training.learned(), view, outputs, pictures, on_screen=on_screen)
+    return training
 
 
-def _train_watched(training: Training, outputs: OutputOptions, pictures: PictureOptions) -> bool:
+def _train_watched(training: Training, options: LearnCommandOptions) -> bool:
     """Train until it is done, or until Ctrl-C; return whether the progress was drawn on a screen.
 
     Refuses a --query that the watched sentence does not have.
     """
-    if outputs.query is not None:
-        training.task.vocabulary.as_read(training.watched).index(outputs.query, "query")
+    if options.query is not None:
+        training.task.vocabulary.as_read(training.watched).index(options.query, "query")
 
     from attnviz.cli.live import watch_training  # torch, for which errors need not wait
 
     with exit_handling.stop_on_interrupt() as stopped:
-        return watch_training(training, stopped, outputs, pictures)
+        return watch_training(training, stopped, options)
 
 
-def list_tasks_or_refuse(typed: TypedOptions) -> None:
+def list_tasks_or_refuse(typed: Collection[str]) -> None:
     """Print the tasks if no option was typed; refuse options without a task."""
-    if typed.names:
+    if typed:
         raise AttnvizError(
             "there is no task to learn",
             f"name one of: {', '.join(TASKS)}; attnviz learn lists them",
@@ -303,23 +244,18 @@ def _refuse_finished_training(training: Training, folder: Path) -> None:
 
 
 def _deliver_learned(
-    learned: Learned,
-    view: View,
-    outputs: OutputOptions,
-    pictures: PictureOptions,
-    *,
-    on_screen: bool,
+    learned: Learned, view: View, options: DeliveryOptions, *, on_screen: bool
 ) -> None:
     """Write or print the view of what was learned, and its headline where no table is printed.
 
     `on_screen`: the training was drawn on a screen, so that without --out or --json only the
     headline is printed. A training that ended in NaN gets a note.
     """
-    if outputs.out or outputs.json or not on_screen:
-        output.deliver_view(view, outputs, pictures)
-    if not outputs.json and (outputs.out or on_screen):
+    if options.out or options.json or not on_screen:
+        output.deliver_view(view, options)
+    if not options.json and (options.out or on_screen):
         print_result_line(view.headline)
-    if learned.ended == "nan" and not outputs.quiet:
+    if learned.ended == "nan" and not options.quiet:
         print_message(f"note: a lower --rate than {learned.choices.rate:g} may help")
 
 

@@ -13,8 +13,9 @@ import typer
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
-from attnviz.cli.help import section_argument
+from attnviz.cli.help import declare
 from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.options.option import Option
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, shipped_names
 from attnviz.traces.settings import Settings
@@ -94,7 +95,7 @@ def list_tasks() -> None:
     )
 
 
-def _schema_names() -> list[str]:
+def schema_names() -> list[str]:
     """Return the words that complete `attnviz schema`."""
     from attnviz.views.documents import document_kinds
 
@@ -104,11 +105,15 @@ def _schema_names() -> list[str]:
 def print_schema(
     kind: Annotated[
         str | None,
-        section_argument(
-            "Kind",
-            metavar="[KIND]",
-            help="The kind of document, such as trace, or all.  [default: list the kinds]",
-            among=_schema_names,
+        declare(
+            "kind",
+            Option(
+                heading="Kind",
+                metavar="[KIND]",
+                help="The kind of document, such as trace, or all.  [default: list the kinds]",
+                choices="attnviz.cli.listings:schema_names",
+                is_argument=True,
+            ),
         ),
     ] = None,
 ) -> None:
@@ -126,7 +131,7 @@ def print_schema(
             (f"attnviz schema {ALL_DOCUMENTS}", "one schema for documents of any kind"),
         )
         return
-    if kind not in (names := _schema_names()):
+    if kind not in (names := schema_names()):
         raise unknown_name_error("kind of document", kind, names)
     schema = all_documents_schema() if kind == ALL_DOCUMENTS else document_schema(kind)
     typer.echo(json.dumps(schema, indent=1))
@@ -137,7 +142,7 @@ def print_version() -> None:
     typer.echo(f"attnviz {__version__}")
 
 
-def _complete_command_names(typed: Mapping[str, Any]) -> list[str]:
+def complete_command_names(typed: Mapping[str, Any]) -> list[str]:
     """Return the names of commands that complete `attnviz help`, for the words typed before."""
     from attnviz.cli.app import COMMANDS  # which names this file
 
@@ -151,11 +156,15 @@ def print_help(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        section_argument(
-            "Command",
-            metavar="[COMMAND]",
-            help="A command, such as run, or example show.  [default: all of them]",
-            among_by=_complete_command_names,
+        declare(
+            "words",
+            Option(
+                heading="Command",
+                metavar="[COMMAND]",
+                help="A command, such as run, or example show.  [default: all of them]",
+                choices_beside="attnviz.cli.listings:complete_command_names",
+                is_argument=True,
+            ),
         ),
     ] = None,
 ) -> None:

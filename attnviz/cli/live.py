@@ -17,12 +17,13 @@ from rich.text import Text
 
 from attnviz.cli import background
 from attnviz.cli.messages import print_message
-from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
+from attnviz.cli.output import screen_from_options
 from attnviz.learning.choices import Choices
 from attnviz.learning.progress import Moment
 from attnviz.learning.task_names import TASKS
 from attnviz.learning.training import Training, complete_choices
 from attnviz.machine import exit_handling
+from attnviz.options.output import DeliveryOptions
 from attnviz.renderers.terminal.glimpse import glimpse_lines
 from attnviz.renderers.terminal.screen import Screen, line_segments
 from attnviz.views.glimpse import build_glimpse, moment_line
@@ -41,20 +42,18 @@ BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"  # a terminal shows what i
 StopCheck = Callable[[], bool]
 
 
-def watch_training(
-    training: Training, stopped: StopCheck, outputs: OutputOptions, pictures: PictureOptions
-) -> bool:
+def watch_training(training: Training, stopped: StopCheck, options: DeliveryOptions) -> bool:
     """Train until it is done or `stopped()`; return whether it was drawn on a screen.
 
     Elsewhere, or with --json, lines of progress go to standard error; with --quiet nothing is
     shown.
     """
-    is_on_screen = is_screen() and not (outputs.json or outputs.quiet)
+    is_on_screen = is_screen() and not (options.json or options.quiet)
     if is_on_screen:
-        _train_on_screen(training, stopped, outputs, pictures)
+        _train_on_screen(training, stopped, options)
     else:
         _train(
-            training, stopped, (lambda moment: None) if outputs.quiet else _ProgressLines(training)
+            training, stopped, (lambda moment: None) if options.quiet else _ProgressLines(training)
         )
     return is_on_screen
 
@@ -92,12 +91,10 @@ class _ProgressLines:
             )
 
 
-def _train_on_screen(
-    training: Training, stopped: StopCheck, outputs: OutputOptions, pictures: PictureOptions
-) -> None:
+def _train_on_screen(training: Training, stopped: StopCheck, options: DeliveryOptions) -> None:
     """Train and redraw the picture in place; a short training is replayed slowly at the end."""
     console = Console(highlight=False, markup=False, emoji=False)
-    screen = screen_from_options(console, outputs, pictures)
+    screen = screen_from_options(console, options)
     background.discard_late_answers()
     with _live_display(console) as live:
         picture = _TrainingPicture(training, live, screen)

@@ -1,37 +1,39 @@
-"""accept_options: dataclasses become options of a command, and options become settings.
+"""accept_options: a dataclass of options becomes a command, and options become settings.
 
-A command `run(text: TextOptions, attention: AttentionOptions)` below `@accept_options()` has the
-fields of both as its options, and is called with a TextOptions and an AttentionOptions.
+A command `run(options: RunOptions)` below `@accept_options()` has the fields of RunOptions that
+are options, and is called with a RunOptions.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
-from copy import copy
-from dataclasses import MISSING, Field, dataclass, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import MISSING, Field, replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cli.help import Heading, HelpAll
-from attnviz.cli.trace_options import (
-    AttentionOptions,
-    BlockOptions,
-    LongTextOptions,
-    MatrixOptions,
-    ModelOptions,
-    TextOptions,
-    TrainedOptions,
-    WithoutOptions,
-)
+from attnviz.cli.help import HelpAll, declare
+from attnviz.cli.modes import Mode
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
 from attnviz.machine.atomic_files import refuse_overwriting
+from attnviz.options.option import (
+    CommandOptions,
+    Option,
+    default_of,
+    own_options,
+    row_of,
+    shared,
+)
+from attnviz.options.output import DeliveryOptions
+from attnviz.options.traces import SourceOptions
 from attnviz.traces.early_checks import refuse_trained_model_options
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.settings import TRAINED_ONLY_SETTINGS, Settings
@@ -40,20 +42,8 @@ from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import Command, changed_options, option_name
 
 TASK_DEFAULT_TEXT = "[default: the task's]"
-FILE_OPTIONS = (
-    "file", "texts", "task", "trace", "given", "embeddings", "model", "from_", "save",
-)  # fmt: skip
 TASK_INDEPENDENT_OPTIONS = ("seed", "device")  # no task sets them
 MODEL_OPTIONS = ("model", "trust_remote_code")
-SettingOptions = (
-    ModelOptions
-    | TrainedOptions
-    | AttentionOptions
-    | MatrixOptions
-    | BlockOptions
-    | WithoutOptions
-    | LongTextOptions
-)
 _CONTEXT_PARAMETER = inspect.Parameter(
     "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
 )
@@ -62,57 +52,48 @@ _HELP_ALL_PARAMETER = inspect.Parameter(
 )
 
 
-@dataclass(frozen=True)
-class TypedOptions:
-    """The names of the options typed on the command line, even with their default values."""
-
-    names: frozenset[str] = frozenset()
-
-    def values_of(self, *groups: Any) -> dict[str, Any]:
-        """Return {name: value} of the typed options among the fields of these groups."""
-        return {
-            option.name: getattr(group, option.name)
-            for group in groups
-            for option in fields(group)
-            if option.name in self.names
-        }
-
-
 def accept_options(
-    *, without: Collection[str] = (), rarely: Collection[str] = (), of_a_task: Collection[type] = ()
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator: a command gets the fields of its groups as options, called with groups.
+    *,
+    without: Collection[str] = (),
+    rarely: Collection[str] = (),
+    of_a_task: Collection[type] = (),
+    modes: Sequence[Mode] = (),
+) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+    """Return a decorator: a command gets the fields of its options, and is called with them.
 
     `without`: options that the command lacks; they keep their defaults. `rarely`: options that only
-    --help-all lists. `of_a_task`: groups whose defaults are the task's. A command with a parameter
-    `typed` also gets a TypedOptions. Before the command runs, output over an input file and too
-    little address space are refused.
+    --help-all lists. `of_a_task`: groups whose defaults are the task's. `modes`: what it can do;
+    help lists the options of those that are chosen. Before the command runs, output over an input
+    file and too little address space are refused.
     """
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Callable[[Any], None]) -> Callable[..., None]:
         """Return the command as typer sees it, with every option as a parameter."""
-        hints = get_type_hints(command)
-        groups = [hint for name, hint in hints.items() if name not in ("typed", "return")]
+        [group] = (hint for name, hint in get_type_hints(command).items() if name != "return")
+        of_task = {each.name for base in of_a_task for each in own_options(base)}
+        taken = [each for each in own_options(group) if each.name not in without]
+        kinds = get_type_hints(group)
         parameters = [
-            _without_short_help(parameter) if parameter.name in rarely else parameter
-            for group in groups
-            for parameter in _group_parameters(group, group in of_a_task)
-            if parameter.name not in without
+            _parameter(
+                each,
+                kinds[each.name],
+                is_rare=each.name in rarely,
+                is_of_task=each.name in of_task - {*TASK_INDEPENDENT_OPTIONS},
+            )
+            for each in taken
         ]
 
         def call(context: typer.Context, **values: Any) -> None:
-            """Refuse unsafe output, then call the command with its groups."""
+            """Refuse unsafe output, then call the command with its options."""
             memory.refuse_too_few_addresses()
-            refuse_overwriting(values.get("out", ()), files_read(values))
-            group_values = [
-                group(**{o.name: values[o.name] for o in fields(group) if o.name in values})
-                for group in groups
-            ]
-            typed = {"typed": _typed_options(context)} if "typed" in hints else {}
-            command(*group_values, **typed)
+            given = {each.name: values[each.name] for each in taken}
+            options = group(**given, typed=_typed_names(context))
+            refuse_overwriting(values.get("out", ()), files_read(options))
+            command(options)
 
         call.__doc__ = command.__doc__
         call.__name__ = command.__name__
+        call.modes = modes  # type: ignore[attr-defined]
         command_parameters = [_CONTEXT_PARAMETER, *parameters, _HELP_ALL_PARAMETER]
         call.__annotations__ = {p.name: p.annotation for p in command_parameters}
         call.__signature__ = inspect.Signature(command_parameters)  # type: ignore[attr-defined]
@@ -121,108 +102,93 @@ def accept_options(
     return decorate
 
 
-def files_read(values: Mapping[str, Any]) -> list[str | Path]:
+def files_read(options: Any) -> list[str | Path]:
     """Return the files and folders that options name, by name and value; of patterns those that
     match. A folder that is written (`save`) counts as well."""
-    given = [values[name] for name in FILE_OPTIONS if values.get(name) is not None]
-    names = [[each] if isinstance(each, str | Path) else each for each in given]
-    return [*chain.from_iterable(names), *find_folders(values.get("checkpoints") or ())]
+    names = [each.name for each in own_options(type(options)) if _row(each).is_read]
+    given = [value for value in (getattr(options, name) for name in names) if value is not None]
+    paths = [[each] if isinstance(each, str | Path) else each for each in given]
+    return [*chain.from_iterable(paths), *find_folders(getattr(options, "checkpoints", ()))]
 
 
-def _typed_options(context: typer.Context) -> TypedOptions:
-    """Return the names of the options that the command line gave, as TypedOptions."""
+def _typed_names(context: typer.Context) -> frozenset[str]:
+    """Return the names of the options that the command line gave."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
-    names = (name for name, source in sources.items() if source and source.name == "COMMANDLINE")
-    return TypedOptions(frozenset(names))
+    return frozenset(n for n, source in sources.items() if source and source.name == "COMMANDLINE")
 
 
-def _group_parameters(group: type, is_of_task: bool) -> list[inspect.Parameter]:
-    """Return the fields of a group as parameters of a command, each with its default.
+def _row(option: Field[Any]) -> Option:
+    row = row_of(option)
+    assert row is not None
+    return row
 
-    `is_of_task`: their help says that the default is the task's, except for seed and device.
+
+def _parameter(
+    option: Field[Any], kind: Any, *, is_rare: bool, is_of_task: bool
+) -> inspect.Parameter:
+    """Return an option as a parameter of a command.
+
+    `is_rare`: only --help-all lists it. `is_of_task`: its help says that the default is the task's.
     """
-    hints = get_type_hints(group, include_extras=True)
-    parameters = [
-        inspect.Parameter(
-            option.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=_option_default(option),
-            annotation=hints[option.name],
-        )
-        for option in fields(group)
-    ]
-    return [
-        _with_task_default(parameter)
-        if is_of_task and parameter.name not in TASK_INDEPENDENT_OPTIONS
-        else parameter
-        for parameter in parameters
-    ]
+    row, default = _row(option), default_of(option)
+    if is_rare:
+        row = replace(row, short="")
+    if is_of_task:
+        row = _with_task_default(row, default)
+    typed_kind = _typed_kind(kind)
+    declared = declare(option.name, row, has_negation=typed_kind == (bool | None))
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is MISSING else default,
+        annotation=Annotated[typed_kind, declared],
+    )
 
 
-def _without_short_help(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return the parameter without its line in --help; --help-all still lists it."""
-    kind, declared = get_args(parameter.annotation)
-    heading = declared.rich_help_panel
-    unlisted = copy(declared)
-    unlisted.rich_help_panel = Heading(heading, example=heading.example)
-    return parameter.replace(annotation=Annotated[kind, unlisted])
+def _typed_kind(kind: Any) -> Any:
+    """Return the type that a command line gives: text where a number or a word is accepted."""
+    if get_origin(kind) is Literal:
+        return str
+    if get_origin(kind) is not UnionType and get_args(kind) and NoneType not in get_args(kind):
+        return kind  # a list
+    parts = [_typed_kind(each) for each in get_args(kind) if each is not NoneType]
+    if not parts:
+        return kind
+    return (str if str in parts else parts[0]) | None
 
 
-def _with_task_default(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return the parameter with a help text in which the default is the task's."""
-    kind, declared = get_args(parameter.annotation)
-    heading, task_option = declared.rich_help_panel, copy(declared)
-    short = re.sub(", if not [0-9]+", "", heading.short)
-    task_option.rich_help_panel = Heading(heading, short, heading.example)
-    task_option.help = re.sub(r"\[default: [^\]]*\]", TASK_DEFAULT_TEXT, declared.help)
-    if isinstance(parameter.default, str):  # typer would print it
-        task_option.help, task_option.show_default = f"{declared.help}  {TASK_DEFAULT_TEXT}", False
-    return parameter.replace(annotation=Annotated[kind, task_option])
-
-
-def _option_default(declared: Field[Any]) -> Any:
-    """Return the default of an option; Parameter.empty if the option must be given."""
-    if declared.default_factory is not MISSING:
-        return declared.default_factory()
-    return inspect.Parameter.empty if declared.default is MISSING else declared.default
+def _with_task_default(row: Option, default: Any) -> Option:
+    """Return a row whose help says that the default is the task's."""
+    text = re.sub(r"\[default: [^\]]*\]", TASK_DEFAULT_TEXT, row.help)
+    row = replace(row, help=text, short=re.sub(", if not {dim}", "", row.short))
+    if isinstance(default, str):  # typer would print it
+        return replace(row, help=f"{text}  {TASK_DEFAULT_TEXT}", shows_default=False)
+    return row
 
 
 def validated_settings(
-    saved_trace: str | None,
-    typed: TypedOptions,
-    text: TextOptions,
-    *groups: SettingOptions,
-    beside_trace: Collection[str] = (),
+    options: CommandOptions, *groups: type, model: str | None, beside_trace: Collection[str] = ()
 ) -> Settings:
     """Return the Settings made of the options of a command line.
 
-    Refuses, beside a saved trace (the file after --trace), typed options that say how a trace is
-    made, but for those in `beside_trace`; and those that contradict what a small model was made
-    with.
+    Refuses, beside a saved trace (the file after --trace), typed options of these groups that say
+    how a trace is made, but for those in `beside_trace`; and those that contradict what a small
+    model was made with. `model`: the one that is used.
     """
-    typed_values = typed.values_of(text, *groups)
-    refuse_beside_trace(saved_trace, [name for name in typed_values if name not in {*beside_trace}])
-    models = [group.model for group in groups if isinstance(group, ModelOptions)]
-    refuse_model_conflicts(models[0], typed_values)
-    return settings_from_options(text, *groups)
+    typed = options.typed_values(*groups)
+    names = [name for name in typed if name not in beside_trace]
+    refuse_beside_trace(getattr(options, "trace", None), names)
+    refuse_model_conflicts(model, typed)
+    return settings_from_options(options, model=model)
 
 
-def settings_from_options(text: TextOptions, *groups: SettingOptions) -> Settings:
-    """Return the Settings made of the options of a command line.
+def settings_from_options(options: CommandOptions, **others: Any) -> Settings:
+    """Return the Settings made of the options of a command line, and of others in their place.
 
-    `groups`: all others but the text, of which only the tokenizer is taken. Refuses a variant that
-    is one of the common mistakes.
+    Refuses a variant that is one of the common mistakes.
     """
-    for group in groups:
-        if isinstance(group, AttentionOptions):
-            refuse_mistake(group.variant)
-    values = {
-        option.name: getattr(group, option.name)
-        for group in groups
-        for option in fields(group)
-        if option.name in Settings.__dataclass_fields__
-    }
-    return Settings(tokenizer=text.tokenizer, **values)
+    refuse_mistake(getattr(options, "variant", Settings.variant))
+    return shared(options, Settings, **others)
 
 
 def refuse_mistake(variant: str) -> None:
@@ -234,12 +200,12 @@ def refuse_mistake(variant: str) -> None:
         )
 
 
-def refuse_beside_trace(trace: str | None, others: Collection[str]) -> None:
+def refuse_beside_trace(trace: str | Sequence[str] | None, others: Collection[str]) -> None:
     """Refuse a text, or typed options that say how a trace is made, beside --trace.
 
     `trace`: the file after --trace; without it nothing is refused.
     """
-    if trace is None:
+    if not trace:
         return
     if "text" in others:
         raise AttnvizError("a text and --trace are both given", "give one of them")
@@ -272,30 +238,53 @@ def refuse_model_conflicts(model: str | None, options: Mapping[str, Any]) -> Non
         load_card(model).refuse_other_settings({n: v for n, v in options.items() if n in names})
 
 
-def command_line(name: str, *groups: Any) -> str:
+def command_line(name: str, options: CommandOptions, settings: Settings | None = None) -> str:
     """Return the command line made of all options that differ from their defaults.
 
-    It is the provenance of a result.
+    It is the provenance of a result. `settings` are used in place of those among the options.
 
-    >>> command_line("run", TextOptions(text="I am"), AttentionOptions(causal=False, heads=2))
+    >>> from attnviz.options.option import option_class
+    >>> from attnviz.options.traces import AttentionOptions, TextOptions
+    >>> @option_class(frozen=True, kw_only=True)
+    ... class Options(CommandOptions, TextOptions, AttentionOptions):
+    ...     pass
+    >>> command_line("run", Options(text="I am", causal=False, heads=2))
     "attnviz run 'I am' --heads 2 --no-causal"
     """
-    return _format_command_line(name, changed_options(*groups))
+    changed = changed_options(options)
+    if settings is not None:
+        changed = {n: v for n, v in changed.items() if n not in Settings.__dataclass_fields__}
+        changed |= changed_options(settings)
+    return _format_command_line(name, changed)
 
 
-def typed_command_line(name: str, typed: TypedOptions, *groups: Any) -> str:
+def changed_beside_output(options: CommandOptions, *others: str) -> dict[str, Any]:
+    """Return the changed options, but these others, and those about where a view goes, and how."""
+    names = {*others, *(each.name for each in own_options(DeliveryOptions))}
+    return {n: v for n, v in changed_options(options).items() if n not in names}
+
+
+def typed_command_line(name: str, options: CommandOptions) -> str:
     """Return the command line of all options that were typed, even with the defaults of `run`.
 
     A task has defaults of its own, so that a default of `run` is a choice there.
     """
-    options = typed.values_of(*groups)
-    if name == "learn" and "task" in options:
-        options["name"] = options.pop("task")
-    return _format_command_line(name, options)
+    typed = options.typed_values(type(options))
+    if name == "learn" and "task" in typed:
+        typed["name"] = typed.pop("task")
+    return _format_command_line(name, typed)
 
 
-def _format_command_line(name: str, options: dict[str, Any]) -> str:
+@cache
+def _order() -> list[str]:
+    """Return the names of options in the order of command lines; others come behind them."""
+    return [each.name for group in (SourceOptions, Settings) for each in own_options(group)]
+
+
+def _format_command_line(name: str, options: Mapping[str, Any]) -> str:
     """Return a command line: `text` or `name`, then `other`, are arguments, the rest options."""
-    argument = options.pop("text", options.pop("name", None))
-    second = options.pop("other", None)
-    return Command(name=name, argument=argument, second=second, options=options).line
+    first = {each: options[each] for each in _order() if each in options}
+    ordered = first | dict(options)
+    argument = ordered.pop("text", ordered.pop("name", None))
+    second = ordered.pop("other", None)
+    return Command(name=name, argument=argument, second=second, options=ordered).line

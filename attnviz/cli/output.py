@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,39 +11,42 @@ from typing import TYPE_CHECKING
 
 from attnviz.cli import background
 from attnviz.cli.messages import print_message, with_timer
-from attnviz.cli.output_options import (
-    OutputOptions,
-    PictureOptions,
-    look_from_options,
-    screen_from_options,
-)
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import environment, files
 from attnviz.machine.atomic_files import refuse_unwritable_paths
+from attnviz.options.option import shared
+from attnviz.options.output import DeliveryOptions, OutputOptions, PictureOptions
 from attnviz.renderers import FORMATS, PAGE_PLACEHOLDER, STEP_PLACEHOLDER, Look, refuse_uninstalled
-from attnviz.renderers.look import refuse_small_slides
+from attnviz.renderers.look import refuse_small_slides, size_and_dpi
 from attnviz.wording.commands import Command, changed_options
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from attnviz.renderers.terminal.screen import ColorDepth, Screen
     from attnviz.traces.result import Showable
     from attnviz.views.view import View
 
+COLORS_BY_SYSTEM: dict[str, ColorDepth] = {  # by rich's names of a terminal's colours
+    "standard": "16",
+    "windows": "16",
+    "256": "256",
+    "truecolor": "truecolor",
+}
+PIPE_COLUMNS = 80
 
-def refuse_undeliverable(
-    outputs: OutputOptions, pictures: PictureOptions, suffixes: Sequence[str]
-) -> None:
+
+def refuse_undeliverable(options: DeliveryOptions, suffixes: Sequence[str]) -> None:
     """Refuse outputs that cannot be written, before anything is computed; set the limit of files.
 
     That is: folders, formats not among `suffixes` or not installed, misused {step} and {page},
     paths that cannot be written, a look that cannot be drawn, and slides that are too small.
     """
-    files.set_size_limit(outputs.limit)
+    files.set_size_limit(options.limit)
     if not environment.is_first_process():  # it writes nothing, perhaps on another machine
         return
-    for path in outputs.out:
+    for path in options.out:
         files.refuse_folder(path)
         if not path.suffix and path.name in suffixes:
             raise AttnvizError(
@@ -52,9 +56,9 @@ def refuse_undeliverable(
             raise unknown_name_error("format for", str(path.suffix or path), suffixes)
         refuse_uninstalled(path.suffix.lower())
         _refuse_misplaced_placeholders(path)
-    refuse_unwritable_paths(outputs.out)
-    look = look_from_options(pictures)
-    if any(FORMATS[path.suffix.lower()].kind == "slides" for path in outputs.out):
+    refuse_unwritable_paths(options.out)
+    look = look_from_options(options)
+    if any(FORMATS[path.suffix.lower()].kind == "slides" for path in options.out):
         refuse_small_slides(look.size)
 
 
@@ -76,28 +80,24 @@ def _refuse_misplaced_placeholders(path: Path) -> None:
         )
 
 
-def deliver_view(
-    view: View, outputs: OutputOptions, pictures: PictureOptions, seconds: float = Look.seconds
-) -> None:
+def deliver_view(view: View, options: DeliveryOptions, seconds: float = Look.seconds) -> None:
     """Write a view to the files of --out, print it as JSON with --json, else print its tables.
 
     --title replaces the title and the headline. `seconds`: how long an animation shows each step.
     """
-    view = view.with_title(pictures.title)
-    if outputs.out:
-        write_view_files(view, outputs, look_from_options(pictures, seconds))
-    if outputs.json:
+    view = view.with_title(options.title)
+    if options.out:
+        write_view_files(view, options, look_from_options(options, seconds))
+    if options.json:
         print_json(view)
-    elif not outputs.out:
-        print_tables(view, outputs, pictures)
+    elif not options.out:
+        print_tables(view, options)
 
 
-def deliver_result(
-    result: Showable, command: Command, outputs: OutputOptions, pictures: PictureOptions
-) -> None:
+def deliver_result(result: Showable, command: Command, options: DeliveryOptions) -> None:
     """Deliver the view of a result that `command` makes again."""
-    line = command.with_options(**changed_options(outputs, pictures)).line
-    deliver_view(result.view_for_command(command=command, line=line), outputs, pictures)
+    line = command.with_options(**changed_options(options, DeliveryOptions)).line
+    deliver_view(result.view_for_command(command=command, line=line), options)
 
 
 def write_view_files(
@@ -131,7 +131,7 @@ def print_json(view: View) -> None:
     sys.stdout.buffer.flush()
 
 
-def print_tables(view: View, outputs: OutputOptions, pictures: PictureOptions) -> None:
+def print_tables(view: View, options: DeliveryOptions) -> None:
     """Print a view as tables; in a pager if it is longer than the terminal, unless --no-pager."""
     from rich.console import Console
 
@@ -139,12 +139,12 @@ def print_tables(view: View, outputs: OutputOptions, pictures: PictureOptions) -
 
     console = Console(highlight=False, markup=False, emoji=False)
     try:
-        screen = screen_from_options(console, outputs, pictures)
-        lines = view_lines(view, screen, quiet=outputs.quiet)
+        screen = screen_from_options(console, options)
+        lines = view_lines(view, screen, quiet=options.quiet)
         # The heading may scroll off the top of the screen; that alone is no reason for a pager.
-        heading_count = 0 if outputs.quiet else len(list(heading_lines(view, screen)))
-        if len(lines) - heading_count > screen.rows and not outputs.no_pager:
-            pager_lines = view_lines(view, screen, quiet=outputs.quiet, conclusion_first=True)
+        heading_count = 0 if options.quiet else len(list(heading_lines(view, screen)))
+        if len(lines) - heading_count > screen.rows and not options.no_pager:
+            pager_lines = view_lines(view, screen, quiet=options.quiet, conclusion_first=True)
             if _print_paged(console, pager_lines):
                 return
         print_lines(console, lines)
@@ -170,3 +170,45 @@ def print_lines(console: Console, lines: Iterable[Text]) -> None:
         return
     for line in lines:
         sys.stdout.write(line.plain.rstrip() + "\n")
+
+
+def look_from_options(pictures: PictureOptions, seconds: float = Look.seconds) -> Look:
+    """Return the Look of the pictures; refuse sizes and colours that cannot be drawn.
+
+    `seconds`: how long an animation shows each step.
+    """
+    size, dpi = size_and_dpi(pictures.size, pictures.dpi)
+    given = {name: value for name, value in vars(pictures).items() if value is not None}
+    looks = {name: given[name] for name in Look.__dataclass_fields__ if name in given}
+    return Look(**looks | {"size": size, "dpi": dpi, "seconds": seconds})
+
+
+def screen_from_options(console: Console, options: DeliveryOptions) -> Screen:
+    """Return the Screen for standard output: its columns, lines, colours and theme.
+
+    The theme is --theme, else that of the terminal, which is asked; dark if there are no colours.
+    """
+    from attnviz.renderers.terminal.screen import Screen
+
+    system = "" if console.no_color else console.color_system or ""
+    colors = COLORS_BY_SYSTEM.get(system, "none")
+    return shared(
+        options,
+        Screen,
+        width=_screen_columns(console, full=options.full),
+        height=console.height if sys.stdout.isatty() else None,
+        colors=colors,
+        theme=options.theme or ("dark" if colors == "none" else background.terminal_theme()),
+        palette=options.colors,
+    )
+
+
+def _screen_columns(console: Console, *, full: bool) -> int | None:
+    """Return the width for lines of text: that of the terminal, or COLUMNS; 80 for a pipe.
+
+    None, which cuts nothing, for a pipe with --full.
+    """
+    columns_variable = os.environ.get("COLUMNS", "")
+    if console.is_terminal or (columns_variable.isdigit() and int(columns_variable)):
+        return console.width or PIPE_COLUMNS
+    return None if full else PIPE_COLUMNS

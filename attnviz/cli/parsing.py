@@ -13,6 +13,8 @@ from typing import Any, get_args, get_type_hints
 import typer
 
 from attnviz.errors import AttnvizError
+from attnviz.options.option import Option
+from attnviz.options.table import option_rows
 from attnviz.wording.commands import is_text_part, option_name, shell_quote
 from attnviz.wording.words import and_list
 
@@ -21,99 +23,48 @@ VARIANT_OPTIONS = ("--variant", "-v")
 FOLDERS_OPTION = "--checkpoints"  # takes all folders that follow it
 PART_OPTION = "--part"  # for which people type --window with a part of a text
 MAX_QUOTED_LETTERS = 40  # of what was typed, in an error
-OPTION_ALIASES = {  # that no help lists
-    "--output": "--out",
-    "--colour": "--colors",
-    "--colours": "--colors",
-    "--color": "--colors",
-    "--cmap": "--colors",
-}
 
-OptionHints = dict[tuple[str, ...], str]
-OPTION_HINTS: OptionHints = {  # by names of options that people expect and attnviz lacks
-    ("mask", "masked", "masking", "autoregressive", "decoder"): "did you mean --causal, --window?",
-    ("palette", "colormap", "colourmap", "color-map"): "did you mean --colors?",
-    ("save", "write", "to", "export", "outfile", "output-file", "dest"): "did you mean --out?",
-    ("format", "png", "svg", "pdf", "csv", "npz", "markdown", "type"): (
+OPTION_HINTS = {  # by words that people expect as options, where no row has them (`also`)
+    "mask masked masking autoregressive decoder": "did you mean --causal, --window?",
+    "format png svg pdf csv npz markdown type": (
         "the suffix of the file says which: --out heatmap.png"
     ),
-    ("pptx", "powerpoint", "slides", "deck", "presentation"): (
+    "pptx powerpoint slides deck presentation": (
         "slides are a kind of file: attnviz run --out deck.pptx"
     ),
-    ("gif", "animate", "animation", "video", "mp4"): (
+    "gif animate animation video mp4": (
         "an animation is a kind of file: attnviz steps --out steps.gif"
     ),
-    ("html", "web", "browser", "page"): "a page is a kind of file: attnviz run --out view.html",
-    ("interactive", "i", "ui", "gui", "tui", "app", "serve"): (
+    "html web browser page": "a page is a kind of file: attnviz run --out view.html",
+    "interactive i ui gui tui app serve": (
         "the terminal is not interactive: --query follows one token, and attnviz steps shows "
         "every number"
     ),
-    ("checkpoint", "weights-file", "pretrained"): "did you mean --model?",
-    ("huggingface", "hf", "bert"): (
+    "huggingface hf bert": (
         "did you mean --model? it takes a name on a hub, such as google-bert/bert-base-uncased"
     ),
-    ("text", "sentence", "input", "prompt", "string"): (
+    "text sentence input prompt string": (
         "give the text in quotes, without an option; --file reads it from a file"
     ),
-    ("token", "word", "focus", "select", "highlight", "explain"): "did you mean --query?",
-    ("head", "layer-index"): "--heads says how many there are; attnviz steps --head shows one",
-    ("gqa", "mqa", "groups", "n-kv-heads", "num-kv-heads", "num-key-value-heads"): (
-        "did you mean --kv-heads?"
-    ),
-    ("softcap", "cap", "clip", "logit-cap", "softcapping", "attn-logit-softcapping", "tanh"): (
-        "did you mean --soft-cap?"
-    ),
-    ("bahdanau", "additive", "score", "score-function", "similarity"): "did you mean --scoring?",
-    ("num-heads", "n-heads", "nheads", "n-head", "num-attention-heads"): "did you mean --heads?",
-    ("d-k", "dk", "head-size", "head-width", "key-dim"): "did you mean --head-dim?",
-    ("d-model", "embed-dim", "embedding-dim", "hidden-size", "width"): (
+    "head layer-index": "--heads says how many there are; attnviz steps --head shows one",
+    "d-model embed-dim embedding-dim hidden-size width": (
         "--dim is how many numbers represent a token; --size is how large a picture is"
     ),
-    ("d-ff", "ffn", "mlp", "ff"): "did you mean --feed-forward?",
-    ("no-mlp", "no-ffn", "no-feed-forward", "attn-only"): "did you mean --attention-only?",
-    ("ablate", "ablation", "knock-out", "knockout", "switch-off", "prune", "remove", "off"): (
-        "did you mean --without?"
-    ),
-    ("prediction", "predictions", "logits", "next", "next-token", "top-k", "topk", "answer"): (
-        "did you mean --predict?"
-    ),
-    ("n-layers", "num-layers", "depth", "block", "blocks", "transformer"): "did you mean --layers?",
-    ("random-seed", "random-state", "rng", "manual-seed"): "did you mean --seed?",
-    ("rope", "rotary", "alibi", "sinusoidal", "positional"): "did you mean --positions?",
-    ("rope-theta", "rope-base", "theta", "base", "rope-freq-base"): "did you mean --position-base?",
-    ("cross", "encoder", "source", "context"): "did you mean --memory?",
-    ("gpu", "cuda", "cpu", "mps"): "did you mean --device?",
-    ("precision", "float16", "bfloat16", "half", "fp16"): "did you mean --dtype?",
-    ("dark", "light", "dark-mode", "style", "background"): "did you mean --theme dark?",
-    ("fontsize", "font-size", "textsize", "letters"): "did you mean --text-size?",
-    ("solutions", "answer-key", "key-file"): (
+    "dark light dark-mode style background": "did you mean --theme dark?",
+    "solutions answer-key key-file": (
         "attnviz quiz -o sheet.pdf -o key.pdf writes the questions and the solutions"
     ),
-    ("figsize", "width-height", "resolution", "aspect", "pixels"): (
+    "figsize width-height resolution aspect pixels": (
         "--size takes 16:9, inches (8x5) or pixels (1920x1080)"
     ),
-    ("all", "everything", "verbose", "long"): (
-        "--show all shows every part, --full every number of it"
-    ),
-    ("check", "test", "assert"): "did you mean --verify?",
-    ("silent", "no-notes"): "did you mean --quiet?",
-    ("softmax", "sharpness", "beta"): "did you mean --temperature?",
-    ("vary", "sweep", "versus", "vs", "against"): "did you mean --by?",
-    ("runs", "trials", "samples", "n-seeds", "seeds"): "did you mean --repeats?",
-    ("decimals", "precision-digits", "round"): "did you mean --digits?",
-    ("no-mask", "bidirectional"): "did you mean --no-causal?",
-    ("unscaled", "raw"): "did you mean --no-scale?",
-    ("full-help", "all-help", "long-help", "help-full"): "did you mean --help-all?",
-    ("steps", "step-by-step", "walk"): "attnviz steps shows every number on the way",
-    ("compare", "comparison", "diff"): "attnviz compare shows ways of attending side by side",
-    ("epochs", "iterations", "iters", "max-steps", "n-steps"): "did you mean --steps?",
-    ("lr", "learning-rate"): "did you mean --rate?",
-    ("batch-size",): "did you mean --batch?",
-    ("accuracy", "target", "patience", "stop-at"): "did you mean --until?",
-    ("resume", "continue", "restart"): "did you mean --from?",
-    ("example-sentence", "probe"): "did you mean --watch?",
-    ("version",): "attnviz version prints it",
-    ("list", "examples"): "attnviz example list names the examples",
+    "all everything verbose long": "--show all shows every part, --full every number of it",
+    "no-mask bidirectional": "did you mean --no-causal?",
+    "unscaled raw": "did you mean --no-scale?",
+    "full-help all-help long-help help-full": "did you mean --help-all?",
+    "steps step-by-step walk": "attnviz steps shows every number on the way",
+    "compare comparison diff": "attnviz compare shows ways of attending side by side",
+    "version": "attnviz version prints it",
+    "list examples": "attnviz example list names the examples",
 }
 COMMAND_ALIASES = {  # words that people expect to be commands, in front of a text
     "visualize": "run",
@@ -137,7 +88,6 @@ COMMAND_ALIASES = {  # words that people expect to be commands, in front of a te
 }
 MAX_NAMED_COMMANDS = 3  # that have an option, in a hint
 MISSING_ARGUMENT_HINTS = {"attnviz example show": "attnviz example list names them"}
-_HINTS_BY_WORD = {name: hint for names, hint in OPTION_HINTS.items() for name in names}
 
 
 class ParsingMixin:
@@ -164,9 +114,9 @@ class ParsingMixin:
         """Return a parser that also takes the aliases of options (--colour), which help hides."""
         parser: Any = super().make_parser(ctx)  # type: ignore[misc]
         for parameter in self.get_params(ctx):
-            aliases = [a for a, option in OPTION_ALIASES.items() if option in parameter.opts]
-            if aliases:
-                names, parameter.opts = parameter.opts, aliases
+            row = row_of_parameter(parameter)
+            if row is not None and row.aliases:
+                names, parameter.opts = parameter.opts, [*row.aliases]
                 parameter.add_to_parser(parser, ctx)
                 parameter.opts = names
         return parser
@@ -295,14 +245,18 @@ def _parser_error(command: Any, ctx: Any, words: Sequence[str], error: Any) -> A
     if hasattr(error, "possibilities"):
         typed_word = next((word for word in words if word.startswith(name)), name)
         return unknown_option_error(name, typed_word, command, ctx)
-    option_name = OPTION_ALIASES.get(name, name)
     options = command.get_params(ctx)
-    option = next(o for o in options if option_name in (*o.opts, *o.secondary_opts))
+    option = next(o for o in options if name in _spellings(o))
     if getattr(option, "is_flag", False):
         return AttnvizError(
             f"{name} takes no value", f"write {' or '.join([*option.opts, *option.secondary_opts])}"
         )
     return AttnvizError(f"{name} needs a value", f"write {name} {_example_value(option)}")
+
+
+def _spellings(parameter: Any) -> list[str]:
+    row = row_of_parameter(parameter)
+    return [*parameter.opts, *parameter.secondary_opts, *(() if row is None else row.aliases)]
 
 
 def _process_value(parameter: Any, kind: Any, context: Any, value: Any) -> Any:
@@ -365,9 +319,9 @@ def _number_error(parameter: Any, value: str, kind: str) -> AttnvizError:
 
 def _example_value(parameter: Any) -> str:
     """Return a value that works: the declared example, else the default, else the metavar."""
-    declared_example = getattr(getattr(parameter, "rich_help_panel", None), "example", "")
+    row = row_of_parameter(parameter)
     default = parameter.default if isinstance(parameter.default, (int, float, str)) else None
-    return str(declared_example or default or parameter.metavar)
+    return str((row and row.example) or default or parameter.metavar)
 
 
 def _shorten_word(word: str) -> str:
@@ -392,7 +346,7 @@ def unknown_option_error(name: str, typed_word: str, command: Any, ctx: Any) -> 
 
 def _option_hint(name: str, known_options: Sequence[str], command: Any, ctx: Any) -> str:
     """Return a hint for an unknown option: which one is meant, who has it, or how to list all."""
-    hint = _HINTS_BY_WORD.get(name.lstrip("-").replace("_", "-"), "")
+    hint = _hints_by_word().get(name.lstrip("-").replace("_", "-"), "")
     if ctx.command_path in hint and (nearest := _nearest_options(name, known_options, 0.8)):
         return f"did you mean {nearest[0]}?"
     hinted_options = re.findall(r"--[\w-]+", hint)
@@ -413,6 +367,22 @@ def _option_hint(name: str, known_options: Sequence[str], command: Any, ctx: Any
         return f"did you mean {near_options[0]}?"
     help_option = "--help-all" if "--help-all" in known_options else "--help"
     return f"{ctx.command_path} {help_option} lists the options"
+
+
+def _hints_by_word() -> dict[str, str]:
+    """Return the hints at options by the words that people expect in their place."""
+    own = {
+        word: f"did you mean {option_name(name)}?"
+        for name, row in option_rows().items()
+        for word in row.also.split()
+    }
+    others = ((words.split(), hint) for words, hint in OPTION_HINTS.items())
+    return own | {word: hint for words, hint in others for word in words}
+
+
+def row_of_parameter(parameter: Any) -> Option | None:
+    """Return the row of a parameter; None for those of typer, such as --help."""
+    return getattr(getattr(parameter, "rich_help_panel", None), "row", None)
 
 
 def _nearest_options(name: str, known_options: Sequence[str], cutoff: float) -> list[str]:

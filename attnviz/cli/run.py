@@ -17,25 +17,25 @@ from attnviz.cli.messages import (
     showing_row_progress,
     with_timer,
 )
-from attnviz.cli.options import TypedOptions, accept_options, command_line, validated_settings
-from attnviz.cli.output_options import LiveOptions, OutputOptions, PictureOptions, ShowOptions
-from attnviz.cli.trace_options import (
-    AttentionOptions,
+from attnviz.cli.modes import Mode, names_of
+from attnviz.cli.options import accept_options, command_line, validated_settings
+from attnviz.errors import AttnvizError
+from attnviz.machine import environment, files
+from attnviz.options.option import option_class
+from attnviz.options.output import DeliveryOptions, LiveOptions, OutputOptions, ShowOptions
+from attnviz.options.traces import (
     BlockOptions,
     LongTextOptions,
     MatrixOptions,
-    ModelOptions,
     PartOptions,
     SavedOptions,
-    TextOptions,
+    TracingOptions,
     TrainedOptions,
-    WithoutOptions,
 )
-from attnviz.errors import AttnvizError
-from attnviz.machine import environment, files
 from attnviz.renderers import FORMATS, refuse_live_without_page, suffixes
 from attnviz.traces import early_checks
-from attnviz.traces.parts import SHOW_RECEIVED, refuse_scores_of_streams
+from attnviz.traces.parts import SHOW_RECEIVED, parts_to_show, refuse_scores_of_streams
+from attnviz.traces.trained.model_location import is_trained
 from attnviz.views.drawing_ways import (
     refuse_beside_received,
     refuse_impossible_way,
@@ -52,25 +52,55 @@ if TYPE_CHECKING:
     from attnviz.traces.trained.forward_pass import PreparedInput
 
 
-@accept_options()
-def run_command(
-    text: TextOptions,
-    saved: SavedOptions,
-    model: ModelOptions,
-    trained: TrainedOptions,
-    attention: AttentionOptions,
-    matrices: MatrixOptions,
-    blocks: BlockOptions,
-    without: WithoutOptions,
-    long_text: LongTextOptions,
-    part: PartOptions,
-    show_options: ShowOptions,
-    outputs: OutputOptions,
-    live: LiveOptions,
-    pictures: PictureOptions,
-    *,
-    typed: TypedOptions,
-) -> None:
+SETTING_GROUPS = (TracingOptions, MatrixOptions, BlockOptions, LongTextOptions)
+
+
+@option_class(frozen=True, kw_only=True)
+class RunOptions(
+    TracingOptions,
+    SavedOptions,
+    MatrixOptions,
+    BlockOptions,
+    LongTextOptions,
+    PartOptions,
+    ShowOptions,
+    DeliveryOptions,
+    LiveOptions,
+):
+    """The options of `attnviz run`."""
+
+
+# What the most common run does without; several may be chosen.
+MODES = (
+    Mode(
+        about="trained transformers, which tokenize and attend in their own way",
+        example="--model minilm",
+        is_chosen=lambda it: is_trained(it.model) or it.typed & {*names_of(TrainedOptions)},
+        groups=(TrainedOptions,),
+    ),
+    Mode(
+        about="transformer blocks around the attention, or a second text",
+        example="--layers 2",
+        is_chosen=lambda it: it.typed & {*names_of(BlockOptions)},
+        groups=(BlockOptions,),
+    ),
+    Mode(
+        about="matrices of your own",
+        example="--given numbers.toml",
+        is_chosen=lambda it: it.typed & {*names_of(MatrixOptions)},
+        groups=(MatrixOptions,),
+    ),
+    Mode(
+        about="long texts, whose weights are computed where they are shown",
+        example="--stream",
+        is_chosen=lambda it: it.typed & {*names_of(LongTextOptions)},
+        groups=(LongTextOptions,),
+    ),
+)
+
+
+@accept_options(modes=MODES)
+def run_command(options: RunOptions) -> None:
     """Show which token of a sentence reads (attends to) which.
 
     Without --out, the result is printed: as numbers if they fit, otherwise as blocks of colour.
@@ -80,53 +110,55 @@ def run_command(
     attnviz run "I am learning this" --variant causal
     attnviz run --file story.txt --query it -o it.png --size 16:9
     """
-    output.refuse_undeliverable(outputs, pictures, suffixes())
-    groups = (model, trained, attention, matrices, blocks, without, long_text)
-    settings = validated_settings(saved.trace, typed, text, *groups)
-    show_options.refuse_unknown()
-    refuse_undrawable(show_options, outputs)
-    if live.live:
-        refuse_live_without_page(outputs.out)
-        check_rules(settings, early_checks.LIVE_RULES)
-    if settings.stream:
-        refuse_scores_of_streams(show_options.part_names())
-    trace = trace_from_options(
-        "run", text, saved, settings, long_text, part, show_options, outputs, live, pictures
-    )
+    output.refuse_undeliverable(options, suffixes())
+    settings = validated_settings(options, *SETTING_GROUPS, model=options.model)
+    refuse_unshowable(options, settings)
+    trace = trace_from_options("run", options, settings)
     if not environment.is_first_process():
         return
-    with with_timer("working out weights", quiet=outputs.quiet):
+    with with_timer("working out weights", quiet=options.quiet):
         view = trace.view(
-            show=show_options.part_names(),
-            query=outputs.query,
-            as_=show_options.as_,
-            predict=show_options.predict,
-            log=long_text.log,
-            part=part.part,
-            live=live.live,
+            show=options.part_names(),
+            query=options.query,
+            as_=options.as_,
+            predict=options.predict,
+            log=options.log,
+            part=options.part,
+            live=options.live,
         )
-    checks = run_checks(trace) if show_options.verify else []
-    output.deliver_view(view, outputs, pictures)
-    note_likely_mistakes(text, saved, settings, trace, quiet=outputs.quiet)
-    print_checks(checks, outputs)
+    checks = run_checks(trace) if options.verify else []
+    output.deliver_view(view, options)
+    note_likely_mistakes(options, settings, trace, quiet=options.quiet)
+    print_checks(checks, options)
 
 
-def refuse_undrawable(show_options: ShowOptions, outputs: OutputOptions) -> None:
+def refuse_unshowable(options: RunOptions, settings: Settings) -> None:
+    """Refuse what cannot be shown or drawn of any trace, before one is computed."""
+    if options.show is not None:
+        parts_to_show(options.part_names() or ())  # which refuses unknown names
+    refuse_undrawable(options)
+    if options.live:
+        refuse_live_without_page(options.out)
+        check_rules(settings, early_checks.LIVE_RULES)
+    if settings.stream:
+        refuse_scores_of_streams(options.part_names())
+
+
+def refuse_undrawable(options: RunOptions) -> None:
     """Refuse a value of --as in which none of the parts shown, or of the files, can be drawn.
 
     Without --as only what is given beside `--show received` is refused.
     """
-    if SHOW_RECEIVED in (show_options.part_names() or ()):
-        refuse_beside_received(show_options.as_, outputs.query, predict=show_options.predict)
-    if show_options.as_ is None:
+    parts = options.part_names()
+    if SHOW_RECEIVED in (parts or ()):
+        refuse_beside_received(options.as_, options.query, predict=options.predict)
+    if options.as_ is None:
         return
-    refuse_impossible_way(
-        show_options.as_, show_options.part_names(), outputs.query, predict=show_options.predict
-    )
-    suffixes_asked = {path.suffix.lower() for path in outputs.out}
-    if show_options.as_ == "terminal" and ".svg" not in suffixes_asked:
+    refuse_impossible_way(options.as_, parts, options.query, predict=options.predict)
+    suffixes_asked = {path.suffix.lower() for path in options.out}
+    if options.as_ == "terminal" and ".svg" not in suffixes_asked:
         raise AttnvizError("--as terminal can only be written as .svg", "try -o terminal.svg")
-    refuse_lines_without_picture(show_options.as_, outputs)
+    refuse_lines_without_picture(options.as_, options)
 
 
 def refuse_lines_without_picture(way: str | None, outputs: OutputOptions) -> None:
@@ -140,10 +172,9 @@ def refuse_lines_without_picture(way: str | None, outputs: OutputOptions) -> Non
 
 def trace_from_options(
     name: str,
-    text: TextOptions,
-    saved: SavedOptions,
+    options: TracingOptions,
     settings: Settings,
-    *groups: object,
+    *,
     layers: tuple[int, ...] | None = None,
     model_overrides: Mapping[str, object] = MappingProxyType({}),
     while_tracing: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -152,24 +183,25 @@ def trace_from_options(
 
     Refuses impossible settings and unusable texts before torch is loaded. `layers`: indices of the
     layers of a trained model to keep; None keeps all of them. `model_overrides`: the model that
-    made a saved trace, where it is named again. `groups`: other options, for the command line.
-    `while_tracing`: makes a context in which the text is traced.
+    made a saved trace, where it is named again. `while_tracing`: makes a context in which the text
+    is traced.
     """
-    if saved.trace is None:
+    saved = getattr(options, "trace", None)
+    quiet = getattr(options, "quiet", False)
+    if saved is None:
         early_checks.refuse_impossible_settings(settings)
-        words = text_source.read_text_if_needed(text, settings, f"attnviz {name}")
+        words = text_source.read_text_if_needed(options, settings, f"attnviz {name}")
         query, key, part, way = (
-            next((getattr(group, option) for group in groups if hasattr(group, option)), None)
-            for option in ("query", "key", "part", "as_")
+            getattr(options, each, None) for each in ("query", "key", "part", "as_")
         )
         streams = name in ("run", "steps")
         tokens = early_checks.refuse_unusable_text(
             words, settings, query, key, part=part, streams=streams
         )
         refuse_long_drawing(way, 0 if tokens is None else len(tokens))
-        if _writes_all_weights(groups):
+        if isinstance(options, RunOptions) and _writes_all_weights(options):
             early_checks.refuse_unwritable_weights(words, settings)
-        command = command_line(name, text, settings, *groups)
+        command = command_line(name, options, settings)
 
         from attnviz.traces.from_text import trace  # loads torch: 2 s that errors need not wait for
         from attnviz.traces.trained.tracing import checking_input
@@ -177,7 +209,6 @@ def trace_from_options(
         def refuse_missing(model: object, prepared: PreparedInput) -> None:
             early_checks.refuse_missing_tokens(prepared.tokens, prepared.keys, query, key, part)
 
-        quiet = any(getattr(group, "quiet", False) for group in groups)
         with (
             sharing_work(words, settings, quiet=quiet) as shared_settings,
             printing_new_text(quiet=quiet or settings.generate is None),
@@ -186,19 +217,20 @@ def trace_from_options(
             while_tracing(),
         ):
             return trace(words, shared_settings, command=command, kept=layers)
-    files.refuse_missing_file(Path(saved.trace), "read a trace from")
+    files.refuse_missing_file(Path(saved), "read a trace from")
 
     from attnviz.cli.saved_trace import read_saved_trace
 
-    return read_saved_trace(name, saved.trace, *groups, **model_overrides)
+    return read_saved_trace(name, saved, options, **model_overrides)
 
 
 def note_likely_mistakes(
-    text: TextOptions, saved: SavedOptions, settings: Settings, trace: Trace, *, quiet: bool
+    options: TracingOptions, settings: Settings, trace: Trace, *, quiet: bool
 ) -> None:
     """Print a note if the text is the name of a file, and one if item 1 of several is shown."""
-    text_source.note_text_names_file(text.text, quiet=quiet)
-    text_source.note_first_item(trace, settings.item, quiet=quiet or saved.trace is not None)
+    text_source.note_text_names_file(options.text, quiet=quiet)
+    is_saved = getattr(options, "trace", None) is not None
+    text_source.note_first_item(trace, settings.item, quiet=quiet or is_saved)
 
 
 def sharing_work(
@@ -214,16 +246,11 @@ def sharing_work(
     return share_work(text, settings, quiet=quiet)
 
 
-def _writes_all_weights(groups: Sequence[object]) -> bool:
+def _writes_all_weights(options: RunOptions) -> bool:
     """Return whether all weights are written as data: --show weights, without --window."""
-    shows_weights = any(
-        isinstance(group, ShowOptions) and group.part_names() == ("weights",) for group in groups
-    )
-    has_part = any(isinstance(group, PartOptions) and group.part for group in groups)
-    outputs = [group for group in groups if isinstance(group, OutputOptions)]
-    kinds = {FORMATS[path.suffix.lower()].kind for each in outputs for path in each.out}
-    writes_data = not kinds.isdisjoint(DATA_KINDS) or any(each.json for each in outputs)
-    return shows_weights and writes_data and not has_part
+    kinds = {FORMATS[path.suffix.lower()].kind for path in options.out}
+    writes_data = not kinds.isdisjoint(DATA_KINDS) or options.json
+    return options.part_names() == ("weights",) and writes_data and not options.part
 
 
 def run_checks(trace: Trace) -> list[Check]:

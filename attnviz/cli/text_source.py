@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnviz.cli.messages import print_message
-from attnviz.cli.trace_options import TextOptions
 from attnviz.errors import AttnvizError
 from attnviz.learning.task_names import TASKS
 from attnviz.machine import environment, files
+from attnviz.options.traces import SourceOptions
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import shell_quote
@@ -28,7 +28,7 @@ TRAINED_MODEL_SENTENCE = "The animal did not cross the street because it was too
 EXAMPLE_WORD_COUNT = 3  # words, of those that a model knows
 
 
-def read_text_if_needed(source: TextOptions, settings: Settings, command: str) -> str | None:
+def read_text_if_needed(source: SourceOptions, settings: Settings, command: str) -> str | None:
     """Return the text of a command; None if only --given is there, whose file may name the tokens.
 
     The text is the argument, the file of --file, or standard input, without the last line break.
@@ -39,7 +39,7 @@ def read_text_if_needed(source: TextOptions, settings: Settings, command: str) -
     return _read_text_source(source, settings.model, command)
 
 
-def _read_text_source(source: TextOptions, model: str | None, command: str) -> str:
+def _read_text_source(source: SourceOptions, model: str | None, command: str) -> str:
     """Return the argument, the content of --file, or standard input, without a last line break.
 
     Refuses two sources, none, and bytes that are not UTF-8. `model`, `command`: for the hint.

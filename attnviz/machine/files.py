@@ -56,6 +56,11 @@ def set_size_limit(size: str | None) -> None:
     _ALLOWED_BYTES.set(None if size is None else memory.parse_size(size, "--limit"))
 
 
+def size_limits() -> list[str]:
+    """Return the largest size of each kind of file, in words."""
+    return [f"a {kind} {memory.format_size(amount)}" for kind, amount in MAX_FILE_BYTES.items()]
+
+
 def size_limit(kind: FileKind) -> int:
     return _ALLOWED_BYTES.get() or MAX_FILE_BYTES[kind]
 

@@ -58,6 +58,10 @@ def suffixes(*without: FormatKind) -> list[str]:
     return [suffix for suffix, file_format in FORMATS.items() if file_format.kind not in without]
 
 
+def array_suffixes() -> list[str]:
+    return [suffix for suffix in suffixes() if suffix not in suffixes("arrays")]
+
+
 def refuse_live_without_page(paths: Sequence[Path]) -> None:
     """Refuse --live where no page is written, or another file beside it, which cannot compute."""
     others = [path for path in paths if path.suffix.lower() != ".html"]

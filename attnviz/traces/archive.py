@@ -23,6 +23,7 @@ from attnviz.attention.long_attention import (
 )
 from attnviz.attention.mask_rule import MaskRule
 from attnviz.errors import warn_with_note
+from attnviz.options.values import Pool, Positions
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
@@ -50,7 +51,7 @@ from attnviz.traces.parts import (
     PARTS_OF_RESIDUAL,
     Part,
 )
-from attnviz.traces.settings import Pool, Positions, Settings, layer_heads_off
+from attnviz.traces.settings import Settings, layer_heads_off
 from attnviz.traces.structured_text import build_checked, fits_type
 from attnviz.traces.trace import Layer, Trace, weights_only_layer
 from attnviz.traces.trained.captured_attention import (

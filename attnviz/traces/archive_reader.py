@@ -19,6 +19,7 @@ from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import ACTIVATIONS, NORMS, Variant
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
+from attnviz.options.values import Positions
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces import structured_text
 from attnviz.traces.archive import (
@@ -58,7 +59,7 @@ from attnviz.traces.parts import (
     Part,
     ResidualPart,
 )
-from attnviz.traces.settings import ABLATION_VALUES, Positions, Settings, untrusted_settings
+from attnviz.traces.settings import ABLATION_VALUES, Settings, untrusted_settings
 from attnviz.traces.structured_text import build_checked
 from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
 from attnviz.traces.trained.captured_attention import WeightsOnDemand

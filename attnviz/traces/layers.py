@@ -16,8 +16,8 @@ from attnviz.attention.arithmetic import AttentionStages, Visible
 from attnviz.attention.block import Block, FeedForward, FeedForwardStages, Norm, Residual
 from attnviz.attention.long_attention import LongAttention
 from attnviz.attention.mask_rule import MaskRule
-from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError
+from attnviz.options.values import AblationValue
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.plan import Plan

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.options.values import AttentionKind, Positions
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.models.card import CHANGEABLE_SETTINGS
 from attnviz.traces.models.model import Model
-from attnviz.traces.settings import AttentionKind, Positions, Settings
+from attnviz.traces.settings import Settings
 from attnviz.vectors.embedding_tables import FromTable
 from attnviz.wording.words import with_summary
 

@@ -368,6 +368,9 @@ GIVEN_BLOCK_NAMES = tuple(
     for part in (*PARTS_OF_BLOCK, *PARTS_OF_NORMS, *PARTS_OF_CROSS_ATTENTION)
     if part.given
 )
+ATTENTION_MATRIX_NAMES = tuple(
+    name for name in GIVEN_NAMES if name not in (*BIAS_NAMES, *GIVEN_BLOCK_NAMES)
+)
 LEARNED_NAMES = (*(part.given for part in MATRIX_PARTS), *GIVEN_BLOCK_NAMES)  # of each layer
 MATRIX_FILE_SUFFIXES = (".toml", ".json", ".npz", ".safetensors")
 TRACE_FILE_SUFFIXES = (".npz", ".json")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from attnviz.attention.variants import (
     ACTIVATIONS,
@@ -15,15 +15,33 @@ from attnviz.attention.variants import (
     SCORE_KINDS,
     VARIANT_ALIASES,
     VARIANTS,
-    AblationValue,
-    Activation,
-    NormPlacement,
-    ScoreKind,
     Variant,
 )
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import memory
 from attnviz.machine.files import name_in_file
+from attnviz.options.option import option_class
+from attnviz.options.traces import (
+    AttentionOptions,
+    BlockOptions,
+    MatrixOptions,
+    ModelOptions,
+    NumberOptions,
+    StreamOptions,
+    TokenizerOptions,
+    TrainedOptions,
+    WithoutOptions,
+)
+from attnviz.options.values import (
+    AblationValue,
+    Activation,
+    AttentionKind,
+    Dtype,
+    NormPlacement,
+    Pool,
+    Positions,
+    ScoreKind,
+)
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, PACKAGED_TRANSFORMERS, shipped_names
 from attnviz.wording.commands import option_name
@@ -36,10 +54,6 @@ if TYPE_CHECKING:
 
     from attnviz.traces.matrices import Matrices
 
-AttentionKind = Literal["self", "decoder", "cross"]  # self: of an encoder, or the only one
-Positions = Literal["none", "sinusoidal", "learned", "rotary", "rotary-halves", "alibi"]
-Pool = Literal["mean", "max"]
-Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 POSITIONS: tuple[Positions, ...] = get_args(Positions)
 ADDED_POSITIONS: tuple[Positions, ...] = ("sinusoidal", "learned")  # to the embeddings
 ROTARY_POSITIONS: tuple[Positions, ...] = ("rotary", "rotary-halves")  # of queries and keys
@@ -106,8 +120,18 @@ def _variant_hint(name: str) -> str:
 
 
 @with_checked_fields
-@dataclass(frozen=True, kw_only=True)
-class Settings:
+@option_class(frozen=True, kw_only=True)
+class Settings(
+    TokenizerOptions,
+    AttentionOptions,
+    ModelOptions,
+    MatrixOptions,
+    BlockOptions,
+    TrainedOptions,
+    WithoutOptions,
+    NumberOptions,
+    StreamOptions,
+):
     """The settings of one run, one field per option; None means "as the variant has it".
 
     >>> from attnviz import Settings, trace
@@ -115,45 +139,6 @@ class Settings:
     torch.Size([1, 4, 2, 2])
     """
 
-    tokenizer: str = "gpt2"
-    variant: str = "scaled"
-    dim: int | None = None
-    heads: int | None = None
-    kv_heads: int | None = None  # heads of keys and values; None: as many as heads
-    head_dim: int | None = None
-    scoring: ScoreKind = "dot"
-    scale: bool | None = None
-    causal: bool | None = None
-    window: int | None = None
-    temperature: float | None = None
-    soft_cap: float | None = None
-    dropout: float | None = None
-    positions: Positions = "none"
-    position_base: float = 10_000.0  # of the angles of positions
-    embeddings: str | None = None
-    model: str | None = None  # one that comes with attnviz, or a folder
-    given: str | None = None  # a file of matrices
-    item: int | None = None  # of a batch in that file, from 1
-    layers: int | None = None  # transformer blocks; None: attention alone
-    norm: NormPlacement = "post"
-    activation: Activation = "relu"
-    feed_forward: int | None = None  # hidden width
-    attention_only: bool = False  # no feed-forward
-    memory: str | None = None  # a second sentence, for cross-attention
-    attention: AttentionKind | None = None  # of a trained model with an encoder and a decoder
-    target: str | None = None  # text of its decoder; None: what it generates
-    generate: int | None = None  # number of tokens that a decoder adds to the text
-    chat: bool = False  # whether the text is wrapped in the model's chat template
-    truncate: bool = False  # a text that is longer than a model allows
-    trust_remote_code: bool = False  # run code that comes with a trained model
-    without: str | None = None  # heads that are switched off: "L1H1,L0H0=mean"
-    seed: int = 42
-    device: str = "auto"
-    dtype: Dtype = "float32"
-    stream: bool = False  # compute weights only where they are shown, as for long texts
-    memory_budget: str | None = None  # above which weights are so computed; None: by what is free
-    resolution: int = 512  # blocks on each side of a map of a long text, at most
-    pool: Pool = "mean"  # what a block of such a map shows
     _given_names = frozenset[str]()  # those that were given by name, which is no setting
 
     def __post_init__(self) -> None:

@@ -20,9 +20,10 @@ from torch import Tensor
 from attnviz.attention.arithmetic import AttentionStages, MixedBy, Visible, repeat_groups
 from attnviz.attention.block import Block
 from attnviz.attention.mask_rule import MaskRule
-from attnviz.attention.variants import AblationValue, Variant
+from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
+from attnviz.options.values import AblationValue, Positions
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.indexing import index_heads, index_layers
 from attnviz.traces.long_weights import LongWeights, StreamedWeights, TextSummary
@@ -37,7 +38,6 @@ from attnviz.traces.origin import (
     origin_model,
 )
 from attnviz.traces.result import INSPECT_FUNCTION, RanksHeads, Rows, Showable
-from attnviz.traces.settings import Positions
 from attnviz.traces.weights import InMemoryWeights, Weights, stack_layer_weights, tensor_to_numpy
 from attnviz.wording.keywords import built_by, with_checked_arguments
 from attnviz.wording.words import counted, shape_text, with_summary

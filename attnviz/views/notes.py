@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 import torch
 
 from attnviz.attention.arithmetic import MixedBy
-from attnviz.attention.variants import AblationValue
+from attnviz.options.values import AblationValue
 from attnviz.traces.external.weight_forms import AXES
 from attnviz.traces.origin import FromWeights
 from attnviz.traces.randomness import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from attnviz.attention.variants import NormPlacement
+from attnviz.options.values import NormPlacement
 from attnviz.traces.origin import (
     FromMatrices,
     FromSeed,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from attnviz.options.option import TYPED_FIELD, default_of, own_options
+from attnviz.options.table import option_rows
 from attnviz.wording.printable import ansi_quote, ansi_unquote
 
 # Options whose values are files or folders.
@@ -39,10 +41,6 @@ _QUOTED_WORD = re.compile(  # as `shell_quote` writes it, and the space after it
     r"""([\w@%+=:,./-]+|'[^']*'(?:"'"'[^']*')*|\$'[^\\']*(?:\\.[^\\']*)*')(?: |\Z)""", re.ASCII
 )
 GIVEN_NAMES = "_given_names"  # of options, beside their fields
-OPTION_BY_FIELD = {
-    "source": "from",
-    "part": "window",
-}  # options that are named differently from their fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,13 +126,14 @@ def _split_words(line: str) -> list[str]:
     return words
 
 
-def changed_options(*option_groups: Any) -> dict[str, Any]:
-    """Return the fields of these option dataclasses that differ from their defaults, by name."""
+def changed_options(options: Any, group: type | None = None) -> dict[str, Any]:
+    """Return the options that differ from their defaults, by name; of a group if it is given."""
+    names = None if group is None else {each.name for each in own_options(group)}
     return {
-        field.name: getattr(options, field.name)
-        for options in option_groups
-        for field in fields(options)
-        if getattr(options, field.name) != _field_default(field)
+        each.name: getattr(options, each.name)
+        for each in fields(options)
+        if each.name != TYPED_FIELD and (names is None or each.name in names)
+        if getattr(options, each.name) != default_of(each)
     }
 
 
@@ -160,12 +159,17 @@ def given_options(options: Any) -> dict[str, Any]:
 
 
 def option_name(name: str) -> str:
-    """Return the command-line option of a field.
+    """Return the command-line option of a field, or the name of an argument.
 
     >>> option_name("head_dim"), option_name("as_"), option_name("source")
     ('--head-dim', '--as', '--from')
     """
-    return f"--{OPTION_BY_FIELD.get(name, name).rstrip('_').replace('_', '-')}"
+    row = option_rows().get(name)
+    if row is not None and row.is_argument:
+        return row.metavar
+    if row is not None and row.flags:
+        return row.flags[0]
+    return f"--{name.rstrip('_').replace('_', '-')}"
 
 
 def _field_of_option(option: str, value: str) -> str:
@@ -242,10 +246,6 @@ def path_without_folders(path: str) -> str:
     ('here/numbers.toml', 'numbers.toml')
     """
     return Path(path).name if Path(path).is_absolute() or ".." in Path(path).parts else path
-
-
-def _field_default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _option_words(name: str, value: Any) -> Iterator[str]:

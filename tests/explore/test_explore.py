@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.style import Style
 
 from attnviz import from_weights, trace
-from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
+from attnviz.cli.output import screen_from_options
 from attnviz.errors import AttnvizError
 from attnviz.renderers.terminal.screen import ColorDepth, Screen, marker_color
 from attnviz.traces.inputs import build_source
@@ -37,6 +37,7 @@ from attnviz.views.conclusions.weight_titles import head_weights_title
 from attnviz.wings.explore import command as explore
 from attnviz.wings.explore import session, subject
 from attnviz.wings.explore.application import Explorer
+from attnviz.wings.explore.command import ExploreOptions
 from attnviz.wings.explore.frame import (
     MARK_STYLE,
     MIN_SIZE,
@@ -81,7 +82,7 @@ def open_session(
 ) -> Session:
     """A session on a model that learned agreement, or on what the settings name."""
     subject, place = cached_subject(text, **(settings or {"model": "agreement"}))
-    return Session(subject, place, Screen(*size, colors), PictureOptions())
+    return Session(subject, place, Screen(*size, colors), ExploreOptions())
 
 
 def press(session: Session, *keys: str) -> list[str]:
@@ -579,7 +580,7 @@ def test_the_small_map_of_a_head_that_is_off_is_grey_and_its_name_struck_through
         for line in (title, first_row)
     )
     all_heads_on = session.subject.with_settings(without=None)
-    session = Session(all_heads_on, session.place, session.screen, PictureOptions())
+    session = Session(all_heads_on, session.place, session.screen, ExploreOptions())
     line_with_all_on = session.frame().lines[frame.body.start + 1]
     usual_styles = [line_with_all_on.get_style_at_offset(console, column) for column in columns]
 
@@ -840,7 +841,7 @@ def test_all_changes_are_undone_and_flipped() -> None:
 
 def test_a_text_from_a_file_is_copied_as_its_file() -> None:
     subject, place = cached_subject(model="agreement")
-    session = Session(subject, place, Screen(80, 24), PictureOptions(), Path("dogs.txt"))
+    session = Session(subject, place, Screen(80, 24), ExploreOptions(), Path("dogs.txt"))
     press(session, "y")
     assert session.copied.startswith("attnviz inspect --model agreement")
     assert session.copied.endswith("--file dogs.txt")
@@ -872,7 +873,7 @@ def test_a_file_that_is_read_is_never_replaced(
     (tmp_path / "dogs.txt").write_text(SENTENCE)
     read_files: list[str | Path] = [Path("dogs.txt"), "model"]
     subject, place = cached_subject(model="agreement")
-    session = Session(subject, place, Screen(80, 24), PictureOptions(), None, read_files)
+    session = Session(subject, place, Screen(80, 24), ExploreOptions(), None, read_files)
 
     lines = press(session, "w", *"./dogs.txt", "enter")
     assert "'dogs.txt' is read by this command" in last_lines(lines)
@@ -1077,7 +1078,7 @@ def test_an_error_of_a_job_is_shown_and_a_bug_is_raised(monkeypatch: pytest.Monk
 
 def test_weights_from_elsewhere_can_be_looked_at_and_not_changed() -> None:
     given_weights = from_weights(np.full((2, 2, 3, 3), 1 / 3), ["a", "b", "c"])
-    session = Session(*open_subject(given_weights), Screen(80, 24), PictureOptions())
+    session = Session(*open_subject(given_weights), Screen(80, 24), ExploreOptions())
     subject_before = session.subject
 
     assert build_source(given_weights).has_no_command
@@ -1104,9 +1105,9 @@ def test_a_long_text_looks_as_a_short_one_and_only_rows_in_sight_are_kept(
     settings: dict[str, Any] = {"variant": "causal", "heads": 2, "tokenizer": "words"}
     text = "the cat sat on a mat and ran"
     short, streamed = trace(text, **settings), trace(text, stream=True, **settings)
-    expected = press(Session(*open_subject(short), Screen(80, 24), PictureOptions()), *keys)
+    expected = press(Session(*open_subject(short), Screen(80, 24), ExploreOptions()), *keys)
     monkeypatch.setattr(subject, "MAX_CELLS_IN_MEMORY", 0)
-    session = Session(*open_subject(streamed), Screen(80, 24), PictureOptions())
+    session = Session(*open_subject(streamed), Screen(80, 24), ExploreOptions())
 
     lines = press(session, *keys)
     assert lines[:-3] == expected[:-3]  # the last lines say how long texts are computed
@@ -1142,9 +1143,7 @@ def test_a_terminal_that_says_nothing_is_light_unless_colorfgbg_says_otherwise(
     monkeypatch.setenv("TERM", term)
     for colorfgbg, theme in (("", "light"), ("15;0", "dark"), ("0;15", "light")):
         monkeypatch.setenv("COLORFGBG", colorfgbg)
-        screen = screen_from_options(
-            Console(force_terminal=True), OutputOptions(), PictureOptions()
-        )
+        screen = screen_from_options(Console(force_terminal=True), ExploreOptions())
         assert (screen.colors, screen.theme) == ("16", theme)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
-from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, refuse_unknown_name
+from attnviz.options.heads import LookingOptions, SwitchingOptions
+from attnviz.options.option import option_class
+from attnviz.options.values import AblationValue, By, Draw, Merge, Rank, Weigh
 from attnviz.tokens.text_part import parse_part
 from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.settings import (
@@ -23,11 +24,6 @@ from attnviz.wording.commands import option_name
 from attnviz.wording.keywords import comma_list, with_defaults
 from attnviz.wording.words import counted
 
-Weigh = Literal["weight", "norm", "gradient"]
-Merge = Literal["mean", "max", "rollout"]
-By = Literal["pattern", "effect"]
-Rank = Literal["lift", "weight"]
-Draw = Literal["heatmap", "arcs", "sentence"]
 WEIGH_DESCRIPTIONS: dict[Weigh, str] = {
     "weight": "as it is",
     "norm": "times the length of the vector it passes on",
@@ -69,32 +65,12 @@ WEIGHT_OPTIONS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class InspectOptions:
+@option_class(frozen=True, kw_only=True)
+class InspectOptions(LookingOptions, SwitchingOptions):
     """The options of one inspection; every field has the default of the command line."""
 
-    layer: int | str | None = None  # its number; of several: "4,5"
-    head: int | str | None = None  # its number, or its name with its layer; of several: "1,L5H11"
     query: int | str | None = None  # a token: its position from 0, or a text as a command takes it
-    source: int | str | None = None  # --from: the token that attends
-    to: int | str | None = None  # the token that is attended to
-    merge: Merge | None = None
-    hide_special: bool = False
-    hide_first: bool = False
-    renormalise: bool = False
-    words: bool = False
-    by_sentence: bool = False
-    part: str | None = None  # --window: which rows and columns are shown, as in "3:5,1:2"
     log: bool = False
-    weigh: Weigh = "weight"
-    toward: str | None = None  # the answer whose gradient is taken, or whose logit is compared
-    instead_of: str | None = None  # the answer whose logit is subtracted from that
-    by: By = "pattern"  # what heads are ranked by
-    ablation: AblationValue = "zero"  # what a head that is switched off writes
-    pairs: int | None = None  # of how many heads all pairs are switched off
-    rank: Rank = "lift"  # what heads are ranked by for one link (--from, --to)
-    predict: bool = False
-    as_: Draw | None = None  # how weights are drawn; None: chosen by the view
 
     def __post_init__(self) -> None:
         """Read the layers and heads; refuse unknown choices, negative layers and heads, and options

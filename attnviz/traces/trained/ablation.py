@@ -20,8 +20,8 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError
+from attnviz.options.values import AblationValue
 from attnviz.traces.settings import HeadId
 from attnviz.traces.trained.answers import AnswerPositions, PassResult, capturing_result
 from attnviz.traces.trained.capture import (

@@ -18,9 +18,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnviz.errors import AttnvizError, warn_with_note
+from attnviz.options.values import AttentionKind
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.answers import Prediction
-from attnviz.traces.settings import AttentionKind
 from attnviz.traces.trace import Outputs
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.pieces import reporting_tokenizer_errors, tokenizer_spelling

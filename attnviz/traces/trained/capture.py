@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.mask_rule import MaskRule
-from attnviz.attention.variants import AblationValue
 from attnviz.machine.context_values import context_value
+from attnviz.options.values import AblationValue, AttentionKind
 from attnviz.traces.long_weights import report_progress
-from attnviz.traces.settings import DTYPES, AttentionKind, HeadId
+from attnviz.traces.settings import DTYPES, HeadId
 from attnviz.traces.trained.band_masks import BandMasks
 from attnviz.traces.trained.captured_attention import CapturedAttention, MaskScores, Visible
 from attnviz.traces.trained.model_state import unchanged_model

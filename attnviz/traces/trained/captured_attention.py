@@ -20,11 +20,10 @@ from attnviz.attention.long_attention import (
     SummaryChoice,
 )
 from attnviz.attention.mask_rule import MaskRule
-from attnviz.attention.variants import AblationValue
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.machine import memory
+from attnviz.options.values import AblationValue, AttentionKind
 from attnviz.traces.long_weights import StreamedWeights, report_progress
-from attnviz.traces.settings import AttentionKind
 from attnviz.traces.weights import InMemoryWeights, Stage, Weights, head_mask, tensor_to_numpy
 from attnviz.wording.words import counted, with_summary
 

@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from attnviz.attention.long_attention import SummaryChoice
-from attnviz.attention.variants import AblationValue
 from attnviz.errors import AttnvizError, model_error, warn_with_note
 from attnviz.machine import memory
 from attnviz.machine.context_values import context_value
+from attnviz.options.values import AblationValue, AttentionKind
 from attnviz.tokens.tokenizer_limits import within_limit
 from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
+from attnviz.traces.settings import HeadId, Settings, parse_heads_off
 from attnviz.traces.trained.answers import AnswerPositions, PassResult, capturing_result
 from attnviz.traces.trained.band_masks import BandMasks, MaskRuleLost
 from attnviz.traces.trained.capture import CannotCapture, LayerOutput, Listener, capturing_attention

@@ -21,7 +21,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnviz.attention.arithmetic import project, split_heads
-from attnviz.traces.settings import ROTARY_POSITIONS, Positions
+from attnviz.options.values import Positions
+from attnviz.traces.settings import ROTARY_POSITIONS
 from attnviz.traces.trace import BeforeRotary, Projections
 from attnviz.traces.trained.capture import LayerOutput, module_matrix
 from attnviz.traces.trained.captured_attention import CapturedAttention

@@ -14,14 +14,8 @@ from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.long_attention import SummaryChoice
 from attnviz.errors import AttnvizError, model_error
 from attnviz.machine import memory
-from attnviz.traces.settings import (
-    AttentionKind,
-    Positions,
-    Settings,
-    format_head_id,
-    parse_heads_off,
-    refuse_missing_heads,
-)
+from attnviz.options.values import AttentionKind, Positions
+from attnviz.traces.settings import Settings, format_head_id, parse_heads_off, refuse_missing_heads
 from attnviz.traces.trace import Layer, weights_only_layer
 from attnviz.traces.trained.answers import AnswerPositions, PassResult
 from attnviz.traces.trained.capture import LayerOutput

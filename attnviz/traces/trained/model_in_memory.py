@@ -17,8 +17,9 @@ import torch
 from torch import nn
 
 from attnviz.errors import AttnvizError, model_error, warn_with_note
+from attnviz.options.values import Dtype
 from attnviz.traces.origin import FromTransformer
-from attnviz.traces.settings import DTYPES, Dtype, Settings
+from attnviz.traces.settings import DTYPES, Settings
 from attnviz.traces.trained.loading import LoadedTransformer, refuse_model_without_text
 from attnviz.traces.trained.model_state import find_modules, results_for_model
 from attnviz.wording.keywords import replace_choices

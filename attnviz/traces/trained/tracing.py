@@ -14,13 +14,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnviz.attention.long_attention import SummaryChoice
-from attnviz.attention.variants import AblationValue, Variant
+from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError, model_error, warn_with_note
 from attnviz.machine.context_values import context_value
+from attnviz.options.values import AblationValue, AttentionKind
 from attnviz.traces.inputs import refuse_changes_to_trace
 from attnviz.traces.memory_estimate import TrainedSizes, trained_streaming_note
 from attnviz.traces.origin import FromModel, FromTransformer, TrainedCard
-from attnviz.traces.settings import AttentionKind, HeadId, Settings, parse_heads_off
+from attnviz.traces.settings import HeadId, Settings, parse_heads_off
 from attnviz.traces.trace import Layer, Provenance, Trace, library_versions, refuse_weights_only
 from attnviz.traces.trained.answers import (
     AnswerPositions,

@@ -15,9 +15,9 @@ from attnviz.analysis.inspection.effects import (
     OutputMeasure,
 )
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.attention.variants import AblationValue
 from attnviz.cells import unmasked_cells
 from attnviz.heads.side import token_side
+from attnviz.options.values import AblationValue
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents
 from attnviz.traces.weights import tensor_to_numpy

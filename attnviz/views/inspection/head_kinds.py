@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from attnviz.analysis.inspection.inspect_options import InspectOptions, Weigh
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.patterns import (
     BROAD_PATTERN,
@@ -20,6 +20,7 @@ from attnviz.analysis.inspection.patterns import (
     PatternKind,
 )
 from attnviz.cells import unmasked_cells
+from attnviz.options.values import Weigh
 from attnviz.traces.archive import Contents
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid

@@ -9,12 +9,13 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Int
 
-from attnviz.analysis.inspection.inspect_options import InspectOptions, Merge, Weigh
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.weighted_maps import find_answer_gradients
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.heads.head import Head
 from attnviz.heads.side import token_side
+from attnviz.options.values import Merge, Weigh
 from attnviz.traces.trace import Layer
 from attnviz.views.attention_facts import do_rows_sum_to_one
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, ROW_SUM_NOTE, Axis

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from attnviz.analysis.inspection.inspect_options import InspectOptions, Weigh
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import find_hidden_tokens, full_side, measure_hidden_shares
 from attnviz.analysis.inspection.token_query import (
@@ -17,6 +17,7 @@ from attnviz.analysis.inspection.token_query import (
 )
 from attnviz.cells import FULL_SLICE
 from attnviz.heads.head import Head
+from attnviz.options.values import Weigh
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.conclusions.findings import (
     ComparedAmount,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnviz.analysis.inspection.inspect_options import InspectOptions, Weigh
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cells import FULL_SLICE
 from attnviz.errors import AttnvizError
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side
+from attnviz.options.values import Weigh
 from attnviz.views.grids.scales import (
     STATED_MAXIMUM_QUANTILE,
     Scale,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from attnviz.attention.block import Block, FeedForwardStages, Norm, Residual
-from attnviz.attention.variants import Activation, NormPlacement
+from attnviz.options.values import Activation, NormPlacement
 from attnviz.traces import parts
 from attnviz.traces.trace import Layer
 from attnviz.views.attention_facts import has_learned_norm, is_normalised

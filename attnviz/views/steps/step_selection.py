@@ -40,6 +40,7 @@ STEP_REQUIREMENTS = {  # what the other steps need
     "logits": "a model that answers: --model agreement",
     "prediction": "a model that answers: --model agreement",
 }
+STEP_CHOICES = (*ATTENTION_STEP_NAMES, *STEP_REQUIREMENTS)  # which help and completion offer
 LAYER_STEP_NAMES = (
     "inputs",
     "by-hand",
@@ -64,13 +65,13 @@ def refuse_unknown_step(selection: str | None) -> None:
 
     Numbers, ranges, aliases and empty parts pass; whether a walk has the step is not checked.
     """
-    names = [*ATTENTION_STEP_NAMES, *STEP_REQUIREMENTS, *LAYER_STEP_NAMES, *STEP_ALIASES]
+    names = [*STEP_CHOICES, *LAYER_STEP_NAMES, *STEP_ALIASES]
     names += [f"cross-{name}" for name in (*names, "norm")]
     for part in (selection or "").split(","):
         name = part.strip()
         is_known = name in ("", *names) or re.fullmatch(r"\d+[a-z]?", name)
         if not is_known and not _range_ends(dict.fromkeys(names, MIN_STEP_NUMBER), name):
-            raise unknown_name_error("step", name, [*ATTENTION_STEP_NAMES, *STEP_REQUIREMENTS])
+            raise unknown_name_error("step", name, STEP_CHOICES)
 
 
 def refuse_missing_head(head: int | None, count: int) -> None:

@@ -1,4 +1,4 @@
-"""`attnviz inspect` and `heads` with --texts: heads switched off on many texts."""
+"""`inspect --texts` and `heads --texts`: head ablation over the lines of a file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import typer
 
 from attnviz.cli import output
 from attnviz.cli.messages import print_message, with_progress_bar
-from attnviz.cli.output_options import OutputOptions, PictureOptions
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
+from attnviz.options.output import DeliveryOptions, OutputOptions
 from attnviz.traces import early_checks
 from attnviz.traces.settings import Settings
 from attnviz.wings.corpora.texts import refuse_other_answers, split_answers
@@ -30,9 +30,8 @@ def deliver_corpus_effects(
     command: Command,
     path: Path,
     settings: Settings,
-    options: dict[str, Any],
-    outputs: OutputOptions,
-    pictures: PictureOptions,
+    chosen: dict[str, Any],
+    options: DeliveryOptions,
 ) -> None:
     """Measure what heads change on each text of a file, and deliver the view of the means.
 
@@ -48,19 +47,19 @@ def deliver_corpus_effects(
                 break
         else:
             raise AttnvizError(f"there is no text in '{path}'", "write one text on each line")
-        refuse_other_answers(split_answers(line)[1], ["--toward"] if "toward" in options else [])
+        refuse_other_answers(split_answers(line)[1], ["--toward"] if "toward" in chosen else [])
 
         from attnviz.wings.corpora.effects import head_effects
 
         track = partial(
             with_progress_bar,
             label="switching heads off",
-            quiet=outputs.quiet,
+            quiet=options.quiet,
             total=count_lines(path),
         )
-        effects = head_effects(chain(start, lines), settings, track=track, **options)
-    with reporting_interrupt(counted(effects.texts, "text"), outputs, is_one=effects.interrupted):
-        output.deliver_result(effects, command, outputs, pictures)
+        effects = head_effects(chain(start, lines), settings, track=track, **chosen)
+    with reporting_interrupt(counted(effects.texts, "text"), options, is_one=effects.interrupted):
+        output.deliver_result(effects, command, options)
 
 
 @contextmanager

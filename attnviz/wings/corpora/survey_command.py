@@ -6,39 +6,33 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from attnviz.cli import output
 from attnviz.cli.messages import text_progress_bar
-from attnviz.cli.options import accept_options, settings_from_options
-from attnviz.cli.output_options import OutputOptions, PictureOptions
-from attnviz.cli.trace_options import (
-    ONE_TEXT_OPTIONS,
-    AttentionOptions,
-    ModelOptions,
-    TextOptions,
-    TrainedOptions,
-)
+from attnviz.cli.options import accept_options, changed_beside_output, settings_from_options
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
+from attnviz.options.option import CommandOptions, option_class
+from attnviz.options.output import DeliveryOptions
+from attnviz.options.traces import CodeOptions, ModelOptions, NumberOptions, SourceOptions
 from attnviz.renderers import suffixes
 from attnviz.traces.early_checks import from_first_text
 from attnviz.traces.models.model_names import MINILM
 from attnviz.wings.corpora.effects_command import count_lines, reporting_interrupt
-from attnviz.wording.commands import Command, changed_options
+from attnviz.wording.commands import Command
 from attnviz.wording.words import counted
 
 
-@accept_options(without=(*ONE_TEXT_OPTIONS, "query"))
-def survey_command(
-    text: TextOptions,
-    model: ModelOptions,
-    trained: TrainedOptions,
-    attention: AttentionOptions,
-    outputs: OutputOptions,
-    pictures: PictureOptions,
-) -> None:
+@option_class(frozen=True, kw_only=True)
+class SurveyOptions(
+    SourceOptions, ModelOptions, CodeOptions, NumberOptions, DeliveryOptions, CommandOptions
+):
+    """The options of `attnviz survey`."""
+
+
+@accept_options(without=("text", "query"))
+def survey_command(options: SurveyOptions) -> None:
     """Show what each head of a trained model does over many texts.
 
     Each line of the file after --file, or of standard input, is a text. Blank lines separate
@@ -52,20 +46,17 @@ def survey_command(
     attnviz survey --file texts.txt
     attnviz survey --file texts.txt --model minilm -o heads.html
     """
-    output.refuse_undeliverable(outputs, pictures, suffixes("arrays"))
-    with closing(_text_lines(text.file)) as lines:
+    output.refuse_undeliverable(options, suffixes("arrays"))
+    with closing(_text_lines(options.file)) as lines:
         texts = from_first_text(lines)
-        settings = settings_from_options(
-            text, replace(model, model=model.model or MINILM), trained, attention
-        )
-
-        command = Command(name="survey", options=changed_options(text, model, trained, attention))
-        with _showing_progress(count_lines(text.file), quiet=outputs.quiet) as track:
+        settings = settings_from_options(options, model=options.model or MINILM)
+        command = Command(name="survey", options=changed_beside_output(options))
+        with _showing_progress(count_lines(options.file), quiet=options.quiet) as track:
             from attnviz.wings.corpora.survey import survey  # torch, which takes seconds
 
             result = survey(texts, settings, track=track)
-    with reporting_interrupt(counted(result.lines, "line"), outputs, is_one=result.interrupted):
-        output.deliver_result(result, command, outputs, pictures)
+    with reporting_interrupt(counted(result.lines, "line"), options, is_one=result.interrupted):
+        output.deliver_result(result, command, options)
 
 
 def _text_lines(path: Path | None) -> Generator[str, None, None]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import MISSING, dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
 from attnviz.cli import output, text_source
-from attnviz.cli.help import section_argument, section_option
 from attnviz.cli.listings import print_name_table
 from attnviz.cli.messages import paged_output, print_result_line
 from attnviz.cli.options import accept_options, command_line
-from attnviz.cli.output_options import Limit, OutputOptions, PictureOptions
-from attnviz.cli.steps import StepOptions, refuse_step_options
+from attnviz.cli.steps import refuse_step_options, walk_options
 from attnviz.errors import AttnvizError
 from attnviz.machine import files
+from attnviz.options.option import CommandOptions, option_class, option_group, options_under
+from attnviz.options.output import DeliveryOptions, LimitOptions
+from attnviz.options.steps import StepOptions
 from attnviz.renderers import suffixes
 from attnviz.traces import structured_text
 from attnviz.wings.examples.example_names import example_names as all_names
@@ -27,41 +28,52 @@ if TYPE_CHECKING:
     from attnviz.wings.examples.checking import ExpectationFinding
     from attnviz.wings.examples.example import Example
 
+example_option = options_under("Example")
 
-@dataclass(frozen=True, kw_only=True)
+
+@option_group(frozen=True, kw_only=True)
 class ExampleOptions:
-    """The options that choose an example, and an item of its batch."""
+    """Which example is shown, and which item of its batch."""
 
-    name: Annotated[
-        str,
-        section_argument(
-            "Example",
-            metavar="NAME",
-            help="An example's name (attnviz example list), or a file of your own.",
-            short="An example's name (attnviz example list), or a file of your own.",
-            among=example_titles,
-        ),
-    ]
-    item: Annotated[
-        int | None,
-        section_option(
-            "Example",
-            "--item",
-            metavar="N",
-            help="Which item of a batch, from 1.  [default: 1]",
-            short="Which item of a batch, from 1: --item 2",
-            example="2",
-        ),
-    ] = None
+    name: str = example_option(
+        MISSING,
+        metavar="NAME",
+        help="An example's name (attnviz example list), or a file of your own.",
+        short="An example's name (attnviz example list), or a file of your own.",
+        choices="attnviz.wings.examples.example_names:example_titles",
+        is_argument=True,
+    )
+    item: int | None = example_option(
+        metavar="N",
+        help="Which item of a batch, from 1.  [default: 1]",
+        short="Which item of a batch, from 1: --item 2",
+        example="2",
+    )
+
+
+@option_class(frozen=True, kw_only=True)
+class ShowExampleOptions(ExampleOptions, StepOptions, DeliveryOptions, CommandOptions):
+    """The options of `attnviz example show`."""
+
+
+@option_class(frozen=True, kw_only=True)
+class CheckExampleOptions(LimitOptions, CommandOptions):
+    """The options of `attnviz example check`."""
+
+    names: list[str] = example_option(
+        [],
+        metavar="[NAME…]",
+        help="Examples by name, or files of your own.  [default: all]",
+        choices="attnviz.wings.examples.example_names:example_titles",
+        is_argument=True,
+    )
+    quiet: bool = options_under("Output")(
+        False, "--quiet", "-q", help="Print only what differs.", python="-"
+    )
 
 
 @accept_options()
-def show_command(
-    example_options: ExampleOptions,
-    step_options: StepOptions,
-    outputs: OutputOptions,
-    pictures: PictureOptions,
-) -> None:
+def show_command(options: ShowExampleOptions) -> None:
     """Show a worked example step by step.
 
     It follows the example's own query unless --query names another. Options and files are those
@@ -71,23 +83,23 @@ def show_command(
     attnviz example show simplified
     attnviz example show dave --step softmax -o dave.png
     """
-    output.refuse_undeliverable(outputs, pictures, suffixes())
-    refuse_step_options(step_options, outputs)
-    command = command_line("example show", example_options, step_options, outputs, pictures)
+    output.refuse_undeliverable(options, suffixes())
+    refuse_step_options(options, options.out)
+    command = command_line("example show", options)
 
-    example_path(example_options.name)  # which refuses an unknown name before more is loaded
+    example_path(options.name)  # which refuses an unknown name before more is loaded
 
     from attnviz.wings.examples import example_names
 
-    example = example_names.example(example_options.name)
-    if outputs.query is not None and example.tokens is not None:
-        example.tokens.index(outputs.query, "query")
-    trace = example.trace(example_options.item, command=command)
+    example = example_names.example(options.name)
+    if options.query is not None and example.tokens is not None:
+        example.tokens.index(options.query, "query")
+    trace = example.trace(options.item, command=command)
     view = example.view_for_command(
-        trace=trace, item=example_options.item, **step_options.walk_options(outputs)
+        trace=trace, item=options.item, **walk_options(options, options)
     )
-    output.deliver_view(view, outputs, pictures, step_options.seconds_per_step)
-    text_source.note_first_item(trace, example_options.item, quiet=outputs.quiet)
+    output.deliver_view(view, options, options.seconds_per_step)
+    text_source.note_first_item(trace, options.item, quiet=options.quiet)
 
 
 def list_command() -> None:
@@ -99,29 +111,16 @@ def list_command() -> None:
         typer.echo(f"\n{'show one with':<{width}}  attnviz example show {first}")
 
 
-def check_command(
-    names: Annotated[
-        list[str] | None,
-        section_argument(
-            "Example",
-            metavar="[NAME…]",
-            help="Examples by name, or files of your own.  [default: all]",
-            among=example_titles,
-        ),
-    ] = None,
-    quiet: Annotated[
-        bool, section_option("Output", "--quiet", "-q", help="Print only what differs.")
-    ] = False,
-    limit: Limit = None,
-) -> None:
+@accept_options()
+def check_command(options: CheckExampleOptions) -> None:
     """Recompute worked examples, and compare them with the printed digits.
 
     Each expectation is printed with ✓, or with ✗ and the first number that differs. The exit
     status is 1 if any differs.
     """
-    files.set_size_limit(limit)
+    files.set_size_limit(options.limit)
     with paged_output():
-        results = _check_examples(names or all_names(), quiet)
+        results = _check_examples(options.names or all_names(), options.quiet)
         wrong = sum(not f.passed for _, findings in results.findings_by_example for f in findings)
         if results.findings_by_example:
             verdict = _verdict_sentence(wrong, len(results.errors))

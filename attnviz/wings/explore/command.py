@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import ChainMap
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Thread
@@ -13,25 +12,13 @@ import typer
 
 from attnviz.cli import background
 from attnviz.cli.messages import with_timer
-from attnviz.cli.options import TypedOptions, accept_options, files_read, validated_settings
-from attnviz.cli.output_options import (
-    OutputOptions,
-    PictureOptions,
-    look_from_options,
-    screen_from_options,
-)
+from attnviz.cli.options import accept_options, files_read, validated_settings
+from attnviz.cli.output import look_from_options, screen_from_options
 from attnviz.cli.run import trace_from_options
-from attnviz.cli.trace_options import (
-    AttentionOptions,
-    BlockOptions,
-    MatrixOptions,
-    ModelOptions,
-    SavedOptions,
-    TextOptions,
-    TrainedOptions,
-    WithoutOptions,
-)
 from attnviz.errors import AttnvizError
+from attnviz.options.option import option_class
+from attnviz.options.output import DeliveryOptions
+from attnviz.options.traces import BlockOptions, MatrixOptions, TracingOptions
 
 LIBRARY = "textual"
 CONTROLLING_TERMINAL = "/dev/tty"
@@ -41,20 +28,13 @@ LOOKS_ELSEWHERE = (
 )  # fmt: skip
 
 
+@option_class(frozen=True, kw_only=True)
+class ExploreOptions(TracingOptions, MatrixOptions, BlockOptions, DeliveryOptions):
+    """The options of `attnviz explore`."""
+
+
 @accept_options(without=(*OUTPUTS_ELSEWHERE, *LOOKS_ELSEWHERE))
-def explore_command(
-    text: TextOptions,
-    model: ModelOptions,
-    trained: TrainedOptions,
-    attention: AttentionOptions,
-    matrices: MatrixOptions,
-    blocks: BlockOptions,
-    without: WithoutOptions,
-    outputs: OutputOptions,
-    pictures: PictureOptions,
-    *,
-    typed: TypedOptions,
-) -> None:
+def explore_command(options: ExploreOptions) -> None:
     """Explore the heads of a sentence in the terminal, with the arrow keys.
 
     Move over cells, change the head, switch heads off, edit the sentence, and see what the model
@@ -65,13 +45,13 @@ def explore_command(
     attnviz explore "The capital of France is" --model smollm2
     """
     refuse_without_terminal()
-    look_from_options(pictures)  # refuses an unknown theme or palette at once
-    groups = (model, trained, attention, matrices, blocks, without)
-    settings = validated_settings(None, typed, text, *groups)
+    look_from_options(options)  # refuses an unknown theme or palette at once
+    groups = (TracingOptions, MatrixOptions, BlockOptions)
+    settings = validated_settings(options, *groups, model=options.model)
     loading = Thread(target=import_module, args=(LIBRARY + ".app",), daemon=True)
     loading.start()  # while torch is loaded, which takes longer
     with background.silent_terminal(), with_timer("computing attention", quiet=False):
-        trace = trace_from_options("explore", text, SavedOptions(), settings, *groups, outputs)
+        trace = trace_from_options("explore", options, settings)
         loading.join()
     take_keys_from_terminal()
 
@@ -82,12 +62,11 @@ def explore_command(
     from attnviz.wings.explore.subject import open_subject
 
     with background.silent_terminal(), with_timer("reading all heads", quiet=False):
-        subject, place = open_subject(trace, outputs.query)
-    screen = screen_from_options(Console(), outputs, pictures)
+        subject, place = open_subject(trace, options.query)
+    screen = screen_from_options(Console(), options)
     background.discard_late_answers()
-    read_files = files_read(ChainMap(vars(text), *map(vars, groups)))
-    status = run_session(Session(subject, place, screen, pictures, text.file, read_files))
-    if status:
+    session = Session(subject, place, screen, options, options.file, files_read(options))
+    if status := run_session(session):
         raise typer.Exit(status)
 
 

@@ -14,11 +14,11 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from attnviz.cli.output import refuse_undeliverable
-from attnviz.cli.output_options import OutputOptions, PictureOptions, look_from_options
+from attnviz.cli.output import look_from_options, refuse_undeliverable
 from attnviz.errors import QUOTED_WORD, AttnvizError
 from attnviz.machine import files
 from attnviz.machine.atomic_files import refuse_overwriting
+from attnviz.options.output import DeliveryOptions
 from attnviz.renderers import suffixes
 from attnviz.renderers.terminal.screen import BOLD_STYLE, DIM_STYLE, Screen
 from attnviz.wings.explore.frame import (
@@ -159,13 +159,13 @@ class Session:
         subject: Subject,
         place: Place,
         screen: Screen,
-        pictures: PictureOptions,
+        options: DeliveryOptions,
         file: Path | None = None,
         read_files: Collection[str | Path] = (),
     ) -> None:
         """`file`: which the text was read from. `read_files`: all that must not be replaced."""
         self.read_files = read_files
-        self.subject, self.place, self.screen, self.pictures = subject, place, screen, pictures
+        self.subject, self.place, self.screen, self.options = subject, place, screen, options
         self.first, self.now, self.file = subject, subject, file  # `now`: what `b` flips back to
         self.message = ""
         self.prompt: Prompt | None = None
@@ -529,8 +529,9 @@ class Session:
             problem = f"{path} exists: Enter again to replace it, Esc to leave it"
             self.prompt = Prompt("write to", name, len(name), enter, problem=problem)
             return
-        refuse_undeliverable(OutputOptions(out=[path]), self.pictures, suffixes())
-        look = look_from_options(self.pictures)
+        options = replace(self.options, out=[path])
+        refuse_undeliverable(options, suffixes())
+        look = look_from_options(options)
 
         def write() -> str:
             """Write the file, and return what to say of it."""

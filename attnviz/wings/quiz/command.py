@@ -6,22 +6,23 @@ import os
 import re
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from attnviz.cli import output, text_source
-from attnviz.cli.help import section_argument, section_option
 from attnviz.cli.messages import print_message, with_timer
-from attnviz.cli.options import (
-    TypedOptions,
-    accept_options,
-    refuse_model_conflicts,
-    settings_from_options,
-)
-from attnviz.cli.output_options import OutputOptions, PictureOptions, look_from_options
-from attnviz.cli.trace_options import AttentionOptions, ModelOptions, TextOptions
+from attnviz.cli.options import accept_options, refuse_model_conflicts, settings_from_options
 from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.options.option import CommandOptions, option_class, option_group, options_under
+from attnviz.options.output import DeliveryOptions
+from attnviz.options.traces import (
+    AttentionOptions,
+    ModelOptions,
+    NumberOptions,
+    SourceOptions,
+    text_option,
+)
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces import early_checks
 from attnviz.traces.settings import Settings
@@ -56,69 +57,55 @@ RARE_OPTIONS = (
     *("kv_heads", "head_dim", "scoring", "temperature", "soft_cap", "positions"),
     *("position_base", "device", "dtype", "points", "font", "footnote", "numbers"),
 )
+question_option = options_under("Questions")
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuizOptions:
-    """The options of `attnviz quiz` alone: what is asked about, and how much."""
+@option_group(frozen=True, kw_only=True)
+class QuestionOptions:
+    """What is asked about, and how much."""
 
-    texts: Annotated[
-        list[str],
-        section_argument(
-            "Text",
-            metavar="TEXT|LESSON",
-            help="Sentences, each in quotes, or a lesson file (.toml: docs/quiz.md). Without any: "
-            "a course from the arithmetic to heads of trained models.",
-            short="Sentences in quotes, or a lesson file (.toml); without any, a course.",
-            show_default=False,
-        ),
-    ] = field(default_factory=list)
-    tokenizer: Annotated[
-        str,
-        section_option(
-            "Text",
-            "--tokenizer",
-            "-t",
-            metavar="NAME",
-            help=f"How a text is cut into tokens: {', '.join(TOKENIZERS)}.",
-            among={name: tokenizer.about for name, tokenizer in TOKENIZERS.items()},
-        ),
-    ] = Settings.tokenizer
-    questions: Annotated[
-        int | None,
-        section_option(
-            "Questions",
-            "--questions",
-            "-n",
-            metavar="N",
-            help=f"How many questions, at most.  [default: {DEFAULT_QUESTIONS}, or the lesson's]",
-            short="How many questions, at most: --questions 10",
-            example="10",
-        ),
-    ] = None
-    kind: Annotated[
-        str | None,
-        section_option(
-            "Questions",
-            metavar="KINDS",
-            help="Only questions of these kinds, with commas: "
-            f"{', '.join(f'{name} ({about})' for name, about in QUESTION_KINDS.items())}.",
-            short=f"Only these kinds: {', '.join(QUESTION_KINDS)}.",
-            example="token,mask",
-            among=QUESTION_KINDS,
-            several=True,
-        ),
-    ] = None
-    answers: Annotated[
-        bool,
-        section_option(
-            "Questions",
-            "--answers",
-            help="Print the solutions, too; a .pdf, .md or .txt is then the key. Without it, one "
-            "is whose name begins or ends with the word key or solutions: -o sheet.pdf -o key.pdf",
-            short="Print the solutions; in files: -o key.pdf, beside -o sheet.pdf",
-        ),
-    ] = False
+    texts: list[str] = text_option(
+        [],
+        metavar="TEXT|LESSON",
+        help="Sentences, each in quotes, or a lesson file (.toml: docs/quiz.md). Without any: a "
+        "course from the arithmetic to heads of trained models.",
+        short="Sentences in quotes, or a lesson file (.toml); without any, a course.",
+        is_argument=True,
+        is_read=True,
+        shows_default=False,
+    )
+    tokenizer: str = text_option(
+        Settings.tokenizer,
+        "--tokenizer",
+        "-t",
+        metavar="NAME",
+        help="How a text is cut into tokens: {choices}.",
+        choices=TOKENIZERS,
+    )
+    questions: int | None = question_option(
+        None,
+        "--questions",
+        "-n",
+        metavar="N",
+        help="How many questions, at most.  [default: {count}, or the lesson's]",
+        short="How many questions, at most: --questions 10",
+        example="10",
+        sources={"count": (DEFAULT_QUESTIONS,)},
+    )
+    kind: str | None = question_option(
+        metavar="KINDS",
+        help="Only questions of these kinds, with commas: {choices:about}.",
+        short="Only these kinds: {choices}.",
+        example="token,mask",
+        choices=QUESTION_KINDS,
+        several=True,
+    )
+    answers: bool = question_option(
+        False,
+        help="Print the solutions, too; a .pdf, .md or .txt is then the key. Without it, one is "
+        "whose name begins or ends with the word key or solutions: -o sheet.pdf -o key.pdf",
+        short="Print the solutions; in files: -o key.pdf, beside -o sheet.pdf",
+    )
 
     def chosen_kinds(self) -> tuple[str, ...]:
         """Return the kinds after --kind; () without it. Refuses unknown ones."""
@@ -129,16 +116,15 @@ class QuizOptions:
         return tuple(dict.fromkeys(names))
 
 
+@option_class(frozen=True, kw_only=True)
+class QuizOptions(
+    QuestionOptions, ModelOptions, AttentionOptions, NumberOptions, DeliveryOptions, CommandOptions
+):
+    """The options of `attnviz quiz`."""
+
+
 @accept_options(without=ABSENT_OPTIONS, rarely=RARE_OPTIONS)
-def quiz_command(
-    quiz_options: QuizOptions,
-    model: ModelOptions,
-    attention: AttentionOptions,
-    outputs: OutputOptions,
-    pictures: PictureOptions,
-    *,
-    typed: TypedOptions,
-) -> None:
+def quiz_command(options: QuizOptions) -> None:
     """Ask questions about attention: predict first, then see the numbers.
 
     In a terminal one question follows another: answer with 1 to 4 or a to d. With -o quiz.html it
@@ -150,13 +136,13 @@ def quiz_command(
     attnviz quiz "the old keys near the cabinet" --model agreement -o quiz.html
     attnviz quiz lesson.toml -o sheet.pdf -o key.pdf
     """
-    output.refuse_undeliverable(outputs, pictures, QUIZ_SUFFIXES)
-    if quiz_options.questions is not None:
-        refuse_question_count(quiz_options.questions)
-    kinds = quiz_options.chosen_kinds()
-    lesson = lesson_from_options(quiz_options, model, attention, typed)
-    if quiz_options.questions is not None:
-        lesson = replace(lesson, questions=quiz_options.questions)
+    output.refuse_undeliverable(options, QUIZ_SUFFIXES)
+    if options.questions is not None:
+        refuse_question_count(options.questions)
+    kinds = options.chosen_kinds()
+    lesson = lesson_from_options(options)
+    if options.questions is not None:
+        lesson = replace(lesson, questions=options.questions)
     lesson = lesson.with_kinds(kinds) if kinds else lesson
     _refuse_untraceable(lesson)
 
@@ -164,39 +150,36 @@ def quiz_command(
         build_quiz,
     )  # torch, for which errors need not wait
 
-    with with_timer("looking for questions", quiet=outputs.quiet):
+    with with_timer("looking for questions", quiet=options.quiet):
         quiz = build_quiz(lesson)
-    line = _command_line(quiz_options, model, attention, outputs, pictures)
-    for note in () if outputs.quiet else quiz.notes:
+    for note in () if options.quiet else quiz.notes:
         print_message(f"note: {note}")
-    _deliver(quiz, line, quiz_options, outputs, pictures)
-    for text in quiz_options.texts:
+    _deliver(quiz, _command_line(options), options)
+    for text in options.texts:
         if not is_lesson(text):
-            text_source.note_text_names_file(text, quiet=outputs.quiet)
+            text_source.note_text_names_file(text, quiet=options.quiet)
 
 
-def lesson_from_options(
-    quiz_options: QuizOptions, model: ModelOptions, attention: AttentionOptions, typed: TypedOptions
-) -> Lesson:
+def lesson_from_options(options: QuizOptions) -> Lesson:
     """Return the lesson: that of a file, that of the texts, or without any the course.
 
     Refuses options that a lesson decides, except --model, which replaces its models, and --seed.
     """
-    texts, typed_values = quiz_options.texts, typed.values_of(quiz_options, model, attention)
-    settings = settings_from_options(
-        TextOptions(tokenizer=quiz_options.tokenizer), model, attention
-    )
-    is_course = not texts and set(typed_values) <= {"seed", "questions", "kind", "answers"}
+    texts = options.texts
+    typed = options.typed_values(QuestionOptions, ModelOptions, AttentionOptions, NumberOptions)
+    settings = settings_from_options(options)
+    is_course = not texts and set(typed) <= {"seed", "questions", "kind", "answers"}
     lessons = [text for text in texts if is_lesson(text)]
     if not lessons and not is_course:
-        refuse_model_conflicts(model.model, typed_values)
-        none = TextOptions(text=None)
+        refuse_model_conflicts(options.model, typed)
+        none = SourceOptions()
         given = texts or [text_source.read_text_if_needed(none, settings, "attnviz quiz") or ""]
         return Lesson(tuple(LessonText(text, settings) for text in given), seed=settings.seed)
     if len(texts) > 1:
         raise AttnvizError(f"'{lessons[0]}' is a lesson, and has texts of its own", "give it alone")
     lesson = read_lesson(Path(lessons[0])) if lessons else read_course()
-    return _with_typed(lesson, model.model, typed.values_of(attention))
+    typed = options.typed_values(AttentionOptions, NumberOptions)
+    return _with_typed(lesson, options.model, typed)
 
 
 def _with_typed(lesson: Lesson, model: str | None, typed: dict[str, object]) -> Lesson:
@@ -229,44 +212,38 @@ def _refuse_untraceable(lesson: Lesson) -> None:
             refuse_long_text(0 if tokens is None else len(tokens))
 
 
-def _command_line(quiz_options: QuizOptions, *groups: object) -> str:
-    options = {**changed_options(quiz_options), **changed_options(*groups)}
-    texts = options.pop("texts", [])
-    words = Command(name="quiz", options=options).line.removeprefix("attnviz quiz")
+def _command_line(options: QuizOptions) -> str:
+    changed = changed_options(options)
+    texts = changed.pop("texts", [])
+    words = Command(name="quiz", options=changed).line.removeprefix("attnviz quiz")
     shown = [path_without_folders(text) if is_lesson(text) else text for text in texts]
     return " ".join(["attnviz quiz", *map(shell_quote, shown)]) + words
 
 
-def _deliver(
-    quiz: Quiz,
-    line: str,
-    quiz_options: QuizOptions,
-    outputs: OutputOptions,
-    pictures: PictureOptions,
-) -> None:
+def _deliver(quiz: Quiz, line: str, options: QuizOptions) -> None:
     """Write the files of a quiz, or print it, or ask its questions if this is a terminal."""
     from attnviz.wings.quiz.view import view
 
     sheet, key = (
-        view(quiz, answers=answers, line=line).with_title(pictures.title)
+        view(quiz, answers=answers, line=line).with_title(options.title)
         for answers in (False, True)
     )
-    look = look_from_options(pictures)
+    look = output.look_from_options(options)
     for page, is_key in ((sheet, False), (key, True)):
-        paths = [path for path in outputs.out if is_key_file(path, quiz_options.answers) == is_key]
+        paths = [path for path in options.out if is_key_file(path, options.answers) == is_key]
         if paths:
             remark = "with the answers" if is_key else "questions only"
             remarks = dict.fromkeys(PAPER_SUFFIXES, remark)
-            output.write_view_files(page, replace(outputs, out=paths), look, remarks)
-    if outputs.json:
+            output.write_view_files(page, replace(options, out=paths), look, remarks)
+    if options.json:
         output.print_json(key)
-    elif not outputs.out:
-        if is_interactive() and not quiz_options.answers:
+    elif not options.out:
+        if is_interactive() and not options.answers:
             from attnviz.wings.quiz.round import play_round
 
-            play_round(sheet, outputs, pictures)
+            play_round(sheet, options)
         else:
-            output.print_tables(key if quiz_options.answers else sheet, outputs, pictures)
+            output.print_tables(key if options.answers else sheet, options)
 
 
 def is_key_file(path: Path, answers: bool) -> bool:

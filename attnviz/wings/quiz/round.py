@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from attnviz.cli import background
-from attnviz.cli.output import print_lines
-from attnviz.cli.output_options import OutputOptions, PictureOptions, screen_from_options
+from attnviz.cli.output import print_lines, screen_from_options
 from attnviz.machine import exit_handling
+from attnviz.options.output import DeliveryOptions
 from attnviz.renderers.terminal.lines import heading_lines, panel_lines
 from attnviz.renderers.terminal.screen import Screen, wrap_note
 from attnviz.views.grids.exercise import LETTERS, Exercise
@@ -34,17 +34,17 @@ class QuizEnded(Exception):
     """Raised where the reader ends the quiz: with q, Ctrl-C or Ctrl-D."""
 
 
-def play_round(view: View, outputs: OutputOptions, pictures: PictureOptions) -> None:
+def play_round(view: View, options: DeliveryOptions) -> None:
     """Ask the questions of a view, each followed by its solution; print the score at the end.
 
     q, Ctrl-C and Ctrl-D end it with the score so far.
     """
     assert view.sheet is not None, "a quiz has a sheet of exercises"
     console = Console(highlight=False, markup=False, emoji=False)
-    screen = screen_from_options(console, outputs, pictures)
+    screen = screen_from_options(console, options)
     exercises, verdicts = view.sheet.exercises, list[Verdict]()
     background.discard_late_answers()  # they would be read as keys
-    if not outputs.quiet:
+    if not options.quiet:
         print_lines(console, heading_lines(view, screen))
     with exit_handling.raise_on_interrupt():
         try:

@@ -1,0 +1,38 @@
+"""The options of `attnviz compare`."""
+
+from __future__ import annotations
+
+from attnviz.options.comparing import ComparisonOptions
+from attnviz.options.option import CommandOptions, option_class
+from attnviz.options.output import DeliveryOptions
+from attnviz.options.traces import (
+    AttentionOptions,
+    BlockOptions,
+    LongTextOptions,
+    MatrixOptions,
+    ModelsOptions,
+    NumberOptions,
+    SavedPairOptions,
+    TextOptions,
+    TrainedOptions,
+)
+from attnviz.options.training import TrainingOptions
+
+
+@option_class(frozen=True, kw_only=True)
+class CompareOptions(
+    TextOptions,
+    SavedPairOptions,
+    ComparisonOptions,
+    ModelsOptions,
+    TrainedOptions,
+    AttentionOptions,
+    NumberOptions,
+    MatrixOptions,
+    BlockOptions,
+    LongTextOptions,
+    TrainingOptions,
+    DeliveryOptions,
+    CommandOptions,
+):
+    """The options of `attnviz compare`."""

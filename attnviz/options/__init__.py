@@ -1,0 +1,1 @@
+"""Options: a row for each, which the command line, the library and messages share."""
