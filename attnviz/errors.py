@@ -6,15 +6,15 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
 from types import FrameType, MappingProxyType
 
-from attnviz.wording.commands import options_as_keywords
 from attnviz.wording.printable import printable_text
+from attnviz.wording.surfaces import Surface, current_surface, in_words
 
 NOTEBOOK_PACKAGES = ("IPython", "ipykernel")
 MAX_ERROR_LETTERS = 2000  # of a problem, or of a hint
@@ -27,8 +27,10 @@ class AttnvizError(Exception):
     """A problem that the reader of the message can fix.
 
     `about` names the setting or matrix that is wrong, and `file` the file that the message names,
-    so that a caller who knows the line in that file can add it without parsing the message.
-    `python_hint` is the hint for a caller in Python, if it is not `hint` with keywords for options.
+    so that a caller who knows the line in that file can add it without parsing the message; `word`
+    is the word of the text that is wrong.
+    Marks of options and commands (wording/surfaces.py) become words of the surface on which the
+    error is created; `python_hint` is the hint in Python, where the advice itself differs.
 
     >>> from attnviz import AttnvizError, trace
     >>> try:
@@ -39,19 +41,29 @@ class AttnvizError(Exception):
     """
 
     def __init__(
-        self, problem: str, hint: str, *, about: str = "", file: str = "", python_hint: str = ""
+        self,
+        problem: str,
+        hint: str,
+        *,
+        about: str = "",
+        file: str = "",
+        word: str = "",
+        python_hint: str = "",
     ) -> None:
-        problem = printable_text(
-            QUOTED_WORD.sub(_shorten_quoted, shorten_text(problem, MAX_ERROR_LETTERS))
+        is_python = current_surface() is Surface.PYTHON
+        hint = python_hint if python_hint and is_python else hint
+        problem, hint = (
+            shorten_text(in_words(text), MAX_ERROR_LETTERS) for text in (problem, hint)
         )
-        hint = printable_text(shorten_text(hint, MAX_ERROR_LETTERS))
+        problem = printable_text(QUOTED_WORD.sub(_shorten_quoted, problem))
+        hint = printable_text(hint)
         super().__init__(problem)
         if hasattr(self, "add_note"):  # since Python 3.11; tracebacks end with it
             self.add_note(hint)
         self.hint = hint
         self.about = about
         self.file = file
-        self.python_hint = printable_text(shorten_text(python_hint, MAX_ERROR_LETTERS))
+        self.word = word
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines that a notebook shows: the user's own lines, the problem and the
@@ -65,16 +77,15 @@ class AttnvizError(Exception):
         ]
         return [*own, f"{type(self).__name__}: {self}", self.hint]
 
-    def rewrite(self, change: Callable[[str], str]) -> None:
-        """Change the words to those of Python, in place: the traceback stays."""
-        self.args = (change(str(self)),)
-        self.hint, notes = self.python_hint or change(self.hint), getattr(self, "__notes__", [])
-        notes[:1] = [self.hint] * len(notes[:1])
+    def give_hint(self, hint: str) -> None:
+        """Change the hint, in place: the traceback stays."""
+        notes = getattr(self, "__notes__", [])
+        notes[:1] = [hint] * len(notes[:1])
+        self.hint = hint
 
     def with_problem(self, problem: str) -> AttnvizError:
         """Return a copy of this error with another problem text, and the same hint."""
-        about, file, python_hint = self.about, self.file, self.python_hint
-        return AttnvizError(problem, self.hint, about=about, file=file, python_hint=python_hint)
+        return AttnvizError(problem, self.hint, about=self.about, file=self.file)
 
 
 @contextmanager
@@ -119,20 +130,17 @@ class Note(UserWarning):
     """A remark about a result that is otherwise fine; the command line prints it."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(printable_text(text))
+        super().__init__(printable_text(in_words(text)))
 
 
 def warn_with_note(text: str) -> None:
-    """Issue a note as a warning that points to the first line outside attnviz; unless a command
-    runs, in the words of Python."""
+    """Issue a note as a warning that points to the first line outside attnviz."""
     frame: FrameType | None = sys._getframe()
-    level, is_inside, is_command = 1, True, False
-    while frame is not None:  # a context manager of contextlib may stand between two of ours
-        is_inside = is_inside and frame.f_back is not None and _is_frame_of(frame, __name__)
-        level += is_inside
-        is_command |= str(frame.f_globals.get("__name__")).startswith("attnviz.cli")
+    level = 1
+    while frame is not None and frame.f_back is not None and _is_frame_of(frame, __name__):
+        level += 1
         frame = frame.f_back
-    warnings.warn(Note(text if is_command else options_as_keywords(text)), stacklevel=level)
+    warnings.warn(Note(text), stacklevel=level)
 
 
 def model_error(problem: str, hint: str) -> AttnvizError:
@@ -157,11 +165,13 @@ def unknown_name_error(
     about: str = "",
     other_names: Mapping[str, str] = MappingProxyType({}),
     from_file: bool = False,
+    lists_all: bool = True,
 ) -> AttnvizError:
     """Return the error for an unknown name; the hint suggests one name and lists the known names.
 
-    It suggests the name's alias in `other_names`, otherwise the closest known name if any is close.
-    `kind` is what the name should be ("variant"). Names that are `from_file` are listed only if
+    It suggests the name's alias in `other_names`, otherwise the closest known name if any is close;
+    unless it `lists_all`, it lists the known names only where none is. `kind` is what the name
+    should be ("variant"). Names that are `from_file` are listed only if
     they are one word.
 
     >>> print(unknown_name_error("variant", "casual", ["causal", "plain"]).hint)
@@ -174,7 +184,8 @@ def unknown_name_error(
     nearest = [alias] if alias else get_close_matches(lower_name, names, n=1)
     question = f"did you mean '{nearest[0]}'? " if nearest else ""
     listed = [*names[:MAX_HINT_NAMES], *["…"] * (len(names) > MAX_HINT_NAMES)]
-    hint = f"{question}known: {', '.join(listed)}" if names else "there is none to choose"
+    known = f"known: {', '.join(listed)}" if lists_all or not question else ""
+    hint = f"{question}{known}".rstrip() if names else "there is none to choose"
     return AttnvizError(f"there is no {kind} '{name}'", hint, about=about)
 
 

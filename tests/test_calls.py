@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect as python
 import os
 import pkgutil
@@ -38,7 +37,6 @@ from attnviz.traces.settings import SettingKeywords
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.views.view import VIEW_FUNCTIONS, View
 from attnviz.wings.corpora.effects import CorpusEffects
-from attnviz.wording.commands import COMMAND_OPTIONS, options_as_keywords
 from attnviz.wording.keywords import LookKeywords
 from tests import not_none
 from tests.conftest import ROOT
@@ -633,61 +631,6 @@ def test_a_notebook_completes_every_keyword() -> None:
     assert [*parameters][:2] == ["text", "settings"]
     assert {*parameters} >= SettingKeywords.__annotations__.keys() | LookingKeywords.__annotations__
     assert "theme" in python.signature(small_trace().heatmap).parameters
-
-
-def messages_with_options() -> Iterator[str]:
-    """Every text with options in an error's problem or hint, outside the commands."""
-    for path in sorted((ROOT / "attnviz").rglob("*.py")):
-        source = path.read_text("utf-8")
-        if "cli" in path.parts or "--" not in source:
-            continue
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "AttnvizError":
-                parts = [part for text in node.args for part in ast.walk(text)]
-                texts = [part.value for part in parts if isinstance(part, ast.Constant)]
-                yield from (str(text).strip("' ") for text in texts if "--" in str(text))
-
-
-def test_no_option_is_left_in_an_error_of_the_library() -> None:
-    """Except options of pip, of whole commands in a hint, and those that only commands have."""
-    option_pattern = re.compile(r"(?<!['\w-])--[a-z][a-z-]+")
-    options_of_others = {
-        "--force-reinstall",
-        "--no-deps",
-        "--upgrade",
-        "--learn",
-        "--show-completion",
-    }
-    allowed_options = options_of_others | {
-        f"--{name.replace('_', '-')}" for name in COMMAND_OPTIONS
-    }
-    texts = [*map(options_as_keywords, messages_with_options())]
-    options_by_text = {
-        text: {*option_pattern.findall(text.partition("attnviz ")[0])} - allowed_options
-        for text in texts
-    }
-
-    assert len(texts) > 100
-    assert {text: options for text, options in options_by_text.items() if options} == {}
-    assert not [text for text in texts if re.search(r'="(and|or|is|in|out|that|with)"', text)]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("give both: --from it --to animal", 'give both: source="it", to="animal"'),
-        ("leave out --predict, or --as arcs", 'leave out predict=True, or as_="arcs"'),
-        ("try --no-scale or --size 8x5", 'try scale=False or size="8x5"'),
-        ("try --without L1H1 (layer 1, head 1)", 'try without="L1H1" (layer 1, head 1)'),
-        ("--memory TEXT, or --head-dim 8", 'memory="…", or head_dim=8'),
-        ("'--layer' is no token", "'--layer' is no token"),
-        ("attnviz run TEXT --model m, or --layer 0", 'trace("…", model="m"), or layer=0'),
-        ("allow more with: --limit 20MB", "allow more with: --limit 20MB"),
-    ],
-)
-def test_options_become_keywords(text: str, expected: str) -> None:
-    assert options_as_keywords(text) == expected
-    assert options_as_keywords(expected) == expected
 
 
 def test_a_command_keeps_the_names_of_its_options(attnviz: Any) -> None:

@@ -138,6 +138,7 @@ def test_the_hint_for_heads_that_do_not_fit_is_one_that_fits(dim: int, heads: in
     with pytest.raises(AttnvizError) as error:
         head_width(Settings(), variant, dim)
 
-    hint = error.value.hint.split()
-    assert dim % int(hint[2].rstrip(",")) == 0
-    assert int(hint[4].rstrip(",")) % heads == 0
+    hint = re.fullmatch(r"try heads=(\d+), dim=(\d+), or give 'head_dim'", error.value.hint)
+    assert hint is not None
+    assert dim % int(hint[1]) == 0
+    assert int(hint[2]) % heads == 0

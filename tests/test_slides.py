@@ -388,7 +388,7 @@ def test_a_text_size_that_nobody_could_read_gets_two_lines(attnviz: Attnviz, wor
 
 
 def test_the_library_refuses_odd_text_sizes() -> None:
-    with pytest.raises(AttnvizError, match=r"--text-size is 5 points, and must be from 8 to 72"):
+    with pytest.raises(AttnvizError, match=r"text_size is 5 points, and must be from 8 to 72"):
         Look(text_size=5)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from attnviz.errors import AttnvizError
 from attnviz.traces import toml_reader as toml
+from attnviz.wording.surfaces import opt
 
 # Every number is the line that it stands on.
 NUMBERED_LINES = r'''"first key" = 1
@@ -168,6 +169,6 @@ def test_an_error_gets_the_line_of_the_key_that_it_is_about_and_once() -> None:
 
     locating_options = table.locating_errors("query", about="x: ", options=True)
     with pytest.raises(AttnvizError) as located_error, locating_options:
-        raise AttnvizError("--near is odd", "try --near 2")
-    assert str(located_error.value) == "line 9 of 'a.toml': x: near is odd"
-    assert located_error.value.hint == "try near = 2"
+        raise AttnvizError(f"{opt.dim} is odd", f"try {opt.dim:2}")
+    assert str(located_error.value) == "line 9 of 'a.toml': x: dim is odd"
+    assert located_error.value.hint == "try dim = 2"

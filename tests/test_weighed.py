@@ -176,7 +176,7 @@ def test_what_has_no_answer_has_no_gradient(small_transformer: Saved) -> None:
 
 def test_an_answer_that_is_no_token_is_refused_with_its_pieces(small_transformer: Saved) -> None:
     result = trace(TEXT, model=str(small_transformer("gpt2")))
-    with pytest.raises(AttnvizError, match=r"--toward is 'xyz', which the model .* writes as"):
+    with pytest.raises(AttnvizError, match=r"toward is 'xyz', which the model .* writes as"):
         answer_gradients(result, "xyz")
 
 
@@ -190,5 +190,5 @@ def test_only_a_transformer_has_gradients(attnviz: Attnviz) -> None:
 
 
 def test_toward_needs_a_gradient() -> None:
-    with pytest.raises(AttnvizError, match="--weigh is weight"):
+    with pytest.raises(AttnvizError, match="weigh is weight"):
         InspectOptions(toward="tired")

@@ -11,6 +11,7 @@ from attnviz.attention.variants import NORMS, VARIANTS
 from attnviz.errors import AttnvizError, refuse_unknown_name
 from attnviz.traces.models.card import Card
 from attnviz.traces.settings import DTYPES, POSITIONS, Settings
+from attnviz.wording.surfaces import cmd, opt
 
 DEFAULT_WINDOW = 2
 ABLATION_ASPECT, NO_HEADS_OFF = "without", "none"
@@ -53,18 +54,18 @@ def choose_aspect(by: str | None, values: object, *, texts: bool) -> str:
     refuse_unknown_aspect(aspect_name)
     if texts and aspect_name != TEXT_ASPECT:
         raise AttnvizError(
-            f"--by {aspect_name} cannot be combined with a second sentence",
+            f"{opt.by:{aspect_name}} cannot be combined with a second sentence",
             "leave one of them out: two sentences are compared with the same kind of attention",
         )
     if texts and values is not None:
         raise AttnvizError(
-            "--values cannot be combined with a second sentence: the sentences are compared",
-            "leave --values out",
+            f"{opt.values} cannot be combined with a second sentence: the sentences are compared",
+            f"leave {opt.values} out",
         )
     if aspect_name == TEXT_ASPECT and not texts:
         raise AttnvizError(
             "there is no second sentence to compare with the first",
-            'give both: attnviz compare "I am learning this" "you are teaching that"',
+            f'give both: {cmd.compare:"I am learning this" "you are teaching that"}',
         )
     return aspect_name
 
@@ -74,13 +75,13 @@ def refuse_unknown_aspect(by: str) -> None:
     training."""
     if by in TRAINING_ASPECTS and by not in ASPECTS:
         raise AttnvizError(
-            f"--by {by} compares models in training, and no task is given",
-            "give a task: --learn reverse",
+            f"{opt.by:{by}} compares models in training, and no task is given",
+            f"give a task: {opt.learn:reverse}",
         )
     if by in ("model", "models"):
         raise AttnvizError(
-            f"--by {by} needs no values: two models are compared by naming both",
-            "give --model agreement --model FOLDER; in Python compare_models(text, a, b)",
+            f"{opt.by:{by}} needs no values: two models are compared by naming both",
+            f"give {opt.model:agreement} {opt.model:FOLDER}; in Python compare_models(text, a, b)",
             about="by",
         )
     refuse_unknown_name("way to compare by", by, ASPECTS)
@@ -95,9 +96,9 @@ def refuse_model_change(by: str, card: Card) -> None:
         return
     task, training_hint = card.facts.get("task"), ""
     if by in TRAINING_ASPECTS and isinstance(task, str):
-        training_hint = f"attnviz compare --learn {task} --by {by} trains a model for each value; "
+        training_hint = f"{cmd.compare:--learn {task} --by {by}} trains a model for each value; "
     raise AttnvizError(
-        f"--by {by} would change the model '{card.name}' itself, which is already built",
+        f"{opt.by:{by}} would change the model '{card.name}' itself, which is already built",
         f"{training_hint}compare it by {', '.join(MODEL_ASPECTS)}, or with a second sentence",
         about="by",
     )
@@ -107,8 +108,8 @@ def refuse_ablation_alone(by: str) -> None:
     """Refuse to compare by switched-off heads ("without") where no model is given."""
     if by == ABLATION_ASPECT:
         raise AttnvizError(
-            "--by without compares the answers of a model, and no model is given",
-            "try --model agreement --by without --values none,L1H0,L1H0+L1H1",
+            f"{opt.by:without} compares the answers of a model, and no model is given",
+            f"try {opt.model:agreement} {opt.by:without} {opt.values:none,L1H0,L1H0+L1H1}",
             about="by",
         )
 
@@ -134,11 +135,11 @@ def list_aspect_values(
     meanings = [(aspect.choose(settings, name), name if name in MISTAKES else "") for name in names]
     for index, meaning in enumerate(meanings):
         if meaning in meanings[:index]:
-            raise AttnvizError(f"--values has '{names[index]}' twice", "give each value once")
+            raise AttnvizError(f"{opt.values} has '{names[index]}' twice", "give each value once")
     if len(names) < 2:
         problem = f"there is only one value to compare: '{names[0]}'" if names else ""
         examples = list(dict.fromkeys([*names, *aspect.values()]))
-        hint = f"give two or more, such as --values {','.join(examples[:3])}"
+        hint = f"give two or more, such as {opt.values:{','.join(examples[:3])}}"
         if len(examples) < 2:
             hint = f"this machine has no other {aspect.name}"
         raise AttnvizError(problem or "there is no value to compare", hint)
@@ -151,8 +152,9 @@ def refuse_learning_by(by: str, repeats: int) -> None:
     refuse_unknown_name("way to compare learning by", by, TRAINING_ASPECTS)
     if not 1 <= repeats <= MAX_TRAINING_SEEDS:
         raise AttnvizError(
-            f"--repeats is {repeats}, and must be from 1 to {MAX_TRAINING_SEEDS:,} with --learn",
-            f"try --repeats {min(max(repeats, 1), MAX_TRAINING_SEEDS)}",
+            f"{opt.repeats:is {repeats}}, and must be from 1 to {MAX_TRAINING_SEEDS:,} with "
+            f"{opt.learn}",
+            f"try {opt.repeats:{min(max(repeats, 1), MAX_TRAINING_SEEDS)}}",
         )
 
 
@@ -182,8 +184,8 @@ def _setting_chooser(
             return replace(settings, **{name: parse(value)})
         except ValueError:
             raise AttnvizError(
-                f"--values has '{value}', but --by {name} compares {kind}",
-                f"try --values {','.join(values())}",
+                f"{opt.values} has '{value}', but {opt.by:{name}} compares {kind}",
+                f"try {opt.values:{','.join(values())}}",
             ) from None
 
     return choose

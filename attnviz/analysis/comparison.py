@@ -57,6 +57,7 @@ from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import built_by, with_checked_arguments, with_checked_settings
 from attnviz.wording.printable import printable_text
+from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import and_list, counted, shape_text, with_summary
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def second_source(source: Source, other_text: str) -> Source:
         )
     if other_text == source.text:
         raise AttnvizError(
-            "both sentences are the same", "give another one, or compare ways of reading it: --by"
+            "both sentences are the same",
+            f"give another one, or compare ways of reading it: {opt.by}",
         )
     for name in SINGLE_SENTENCE_PARTS:
         if getattr(source.matrices, name) is not None:
@@ -124,7 +126,7 @@ def find_in_both(sentences: Sequence[Tokens], name: int | str) -> int:
         numbers = [str(position + 1) for position in sorted(positions)]
         raise AttnvizError(
             f"'{name}' is at different positions in the two sentences",
-            f"give its position: --query {' or '.join(numbers)}",
+            f"give its position: {opt.query:{numbers[0]}} or {' or '.join(numbers[1:])}",
             python_hint=f"give its position: query={' or '.join(known)}",
         )
     return positions.pop()
@@ -503,8 +505,8 @@ def _choose_layer(source: Source, requested: int | None) -> int:
     layers = source.resolved_settings.layers or 1
     if requested and source.model is None:
         raise AttnvizError(
-            f"--layer is {requested}, but only a single attention layer is compared",
-            "leave --layer out, or compare the attention of a --model",
+            f"{opt.layer:is {requested}}, but only a single attention layer is compared",
+            f"leave {opt.layer} out, or compare the attention of a {opt.model}",
             about="layer",
         )
     if requested is not None:
@@ -528,7 +530,7 @@ def _refuse_transformer(
     name = in_memory.name if in_memory else card.name if card else source.settings.model
     hint = "give two sentences: compare_sentences(text, other, model=model, tokenizer=tokenizer)"
     if is_named:
-        hint = f"give two sentences: attnviz compare TEXT OTHER --model {source.settings.model}"
+        hint = f"give two sentences: {cmd.compare:TEXT OTHER --model {source.settings.model}}"
     if by == TEXT_ASPECT:
         problem = "is compared head by head, with both sentences"
     else:
@@ -544,7 +546,7 @@ def _refuse_blocks(source: Source) -> None:
     if source.settings.has_blocks:
         raise AttnvizError(
             "compare works on a single attention layer, not on transformer blocks",
-            "leave layers and memory out, or see a block with attnviz run or attnviz steps",
+            f"leave layers and memory out, or see a block with {cmd.run} or {cmd.steps}",
         )
     matrices = source.matrices
     block_parts = [name for name in matrices.tensors if name in (*GIVEN_BLOCK_NAMES, "memory")]
@@ -553,8 +555,8 @@ def _refuse_blocks(source: Source) -> None:
         raise matrices.error(
             "compare works on a single attention layer, not on transformer blocks, and "
             f"'{matrices.source}' gives {parts}",
-            "leave them out of the file, or see a block with attnviz run or attnviz steps: "
-            "--layers 1",
+            f"leave them out of the file, or see a block with {cmd.run} or {cmd.steps}: "
+            f"{opt.layers:1}",
             about=block_parts[0] if block_parts else "layers",
         )
 
@@ -575,7 +577,8 @@ def _refuse_given_parts(source: Source, by: str) -> None:
     for name in _PARTS_UNCHANGED_BY_ASPECT.get(by, ()):
         if getattr(source.matrices, name) is not None:
             raise source.matrices.error(
-                f"{source.matrices.source_text} gives '{name}', which --by {by} would not change",
+                f"{source.matrices.source_text} gives '{name}', which {opt.by:{by}} would not "
+                "change",
                 f"leave '{name}' out, or compare by something else",
             )
 
@@ -684,7 +687,7 @@ def _drop_scale_mistake(
         raise AttnvizError(
             "'model-scale' divides scores by the wrong number, but here scores are not divided "
             "at all",
-            "leave it out of --values, or give --scale",
+            f"leave it out of {opt.values}, or give {opt.scale}",
         )
     return tuple(name for name in names if name != "model-scale")
 

@@ -33,6 +33,7 @@ from attnviz.traces.randomness import random_weight_sources
 from attnviz.traces.settings import Settings, refuse_odd_rotary
 from attnviz.traces.trace import Trace
 from attnviz.vectors.random_numbers import Seeds
+from attnviz.wording.surfaces import opt
 
 PROJECTION_NUMBERS_AT_ONCE = 2**20  # small enough for the allocator to reuse the memory
 SCORE_CELLS_AT_ONCE = 2**21  # measured in float64
@@ -61,8 +62,8 @@ SeedTracker = Callable[[Sequence[SeedBatch]], Iterable[SeedBatch]]
 def refuse_odd_repeats(repeats: int) -> None:
     """Refuse a number of seeds below 1 or above MAX_REPEATS."""
     if not 1 <= repeats <= MAX_REPEATS:
-        problem = f"--repeats is {repeats}, and must be from 1 to {MAX_REPEATS:,}"
-        raise AttnvizError(problem, f"try --repeats {min(max(repeats, 1), MAX_REPEATS)}")
+        problem = f"{opt.repeats:is {repeats}}, and must be from 1 to {MAX_REPEATS:,}"
+        raise AttnvizError(problem, f"try {opt.repeats:{min(max(repeats, 1), MAX_REPEATS)}}")
 
 
 def plan_for_seeds(source: Source, dim: int, seeds: Seeds | None = None) -> Plan:
@@ -103,11 +104,11 @@ def _refuse_long_sampling(work: int, repeats: int) -> None:
     if work * repeats > MAX_DRAWN_NUMBERS:
         fitting_repeats = MAX_DRAWN_NUMBERS // work
         raise AttnvizError(
-            f"--repeats {repeats} takes as long as drawing {work * repeats:,} numbers; the limit "
-            f"is {MAX_DRAWN_NUMBERS:,}",
-            f"try --repeats {fitting_repeats}, fewer --values, or a shorter text"
+            f"{opt.repeats:{repeats}} takes as long as drawing {work * repeats:,} numbers; the "
+            f"limit is {MAX_DRAWN_NUMBERS:,}",
+            f"try {opt.repeats:{fitting_repeats}}, fewer {opt.values}, or a shorter text"
             if fitting_repeats
-            else "try fewer --values, or a shorter text",
+            else f"try fewer {opt.values}, or a shorter text",
         )
 
 
@@ -268,19 +269,19 @@ def refuse_without_curves(comparison: Comparison) -> None:
     knows that it has none.
     """
     if not ASPECTS[comparison.by].numeric:
-        numeric = [f"--by {name}" for name, aspect in ASPECTS.items() if aspect.numeric]
+        numeric = [f"{opt.by:{name}}" for name, aspect in ASPECTS.items() if aspect.numeric]
         raise AttnvizError(
             f"there are no curves by {comparison.by}: its values are not numbers on a scale",
             f"try {', '.join(numeric)}",
         )
     trace = comparison.base.trace
     learned = trace is not None and trace.model is not None
-    numbers, option = "given matrices", "--given"
+    numbers, option = "given matrices", f"{opt.given}"
     if learned:
-        numbers, option = "the numbers of a model", "--model"
+        numbers, option = "the numbers of a model", f"{opt.model}"
     raise AttnvizError(
         f"curves are drawn over many seeds, but {numbers} do not depend on a seed",
-        f"leave --curves or {option} out",
+        f"leave {opt.curves} or {option} out",
     )
 
 

@@ -7,6 +7,7 @@ import torch
 from attnviz.attention.variants import refuse_unknown_device
 from attnviz.errors import AttnvizError
 from attnviz.machine import memory
+from attnviz.wording.surfaces import opt
 
 
 def choose_device(name: str, dtype: str) -> torch.device:
@@ -26,7 +27,7 @@ def choose_device(name: str, dtype: str) -> torch.device:
         )
     if not supports_dtype(name, dtype):
         raise AttnvizError(
-            f"{name} cannot compute in {dtype}", "try --device cpu, or --dtype float32"
+            f"{name} cannot compute in {dtype}", f"try {opt.device:cpu}, or {opt.dtype:float32}"
         )
     return torch.device(name)
 

@@ -24,6 +24,7 @@ from attnviz.machine import memory
 from attnviz.machine.environment import invalid_terminal_sizes, without_variables
 from attnviz.version import __version__
 from attnviz.wings import WINGS
+from attnviz.wording.surfaces import Surface, speaking
 
 COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
     "run": (
@@ -259,6 +260,7 @@ def print_error(problem: str, hint: str) -> int:
     return 2
 
 
+@speaking(Surface.COMMAND_LINE)
 def run_command_line(
     arguments: Sequence[str] | None = None, report_error: Callable[[str, str], int] = print_error
 ) -> int:

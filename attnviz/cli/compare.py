@@ -52,6 +52,7 @@ from attnviz.traces import early_checks
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.rules import Rule, check_rules
+from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
@@ -70,7 +71,7 @@ VARYING_OPTIONS = ("by", "values", "reference", "repeats", "curves", "mean")
 TRAINING_RULES = typed_rules(
     names_of(BlockOptions, TrainingOptions),
     "{option} is about training, and no task is given",
-    "give a task, such as --learn reverse, or leave {option} out",
+    "give a task, such as {opt.learn:reverse}, or leave {option} out",
 )
 
 
@@ -82,9 +83,9 @@ def _stream_rules(subject: str) -> list[Rule]:
     )
 
 
-def _pair_rules(noun: str, flag: str) -> list[Rule]:
+def _pair_rules(noun: str, name: str) -> list[Rule]:
     problem, end = f"two {noun} are compared, and", "is given: only one thing can differ"
-    hint = f"leave one of them out: give one {flag}, or no"
+    hint = f"leave one of them out: give one {{opt.{name}}}, or no"
     return [
         *TRAINING_RULES,
         *_stream_rules("two results"),
@@ -95,7 +96,7 @@ def _pair_rules(noun: str, flag: str) -> list[Rule]:
 
 def _checkpoint_rules() -> list[Rule]:
     problem, end = "checkpoints are compared, and", "is given: only one thing can differ"
-    hint = "leave out --checkpoints, or"
+    hint = "leave out {opt.checkpoints}, or"
     return [
         *TRAINING_RULES,
         *_stream_rules("checkpoints"),
@@ -158,8 +159,8 @@ MODES = (
             *_stream_rules("models in training"),
             *typed_rules(
                 REFUSED_WITH_LEARN,
-                "--learn trains on sentences of its own, so {option} cannot be given",
-                "leave {option} out, or --learn",
+                "{opt.learn} trains on sentences of its own, so {option} cannot be given",
+                "leave {option} out, or {opt.learn}",
             ),
         ],
         deliver=deliver_learning_comparison,
@@ -178,14 +179,14 @@ MODES = (
         example="--trace a.npz --trace b.npz",
         is_chosen=lambda it: len(it.trace) > max(1, len(it.model)),
         unlisted=(TextOptions, TrainedOptions, AttentionOptions, NumberOptions, MatrixOptions),
-        rules=_pair_rules("traces", "--trace"),
+        rules=_pair_rules("traces", "trace"),
         deliver=deliver_trace_comparison,
     ),
     Mode(
         about="two models",
         example="--model A --model B",
         is_chosen=lambda it: len(it.model) > 1,
-        rules=_pair_rules("models", "--model"),
+        rules=_pair_rules("models", "model"),
         deliver=deliver_model_comparison,
     ),
     Mode(
@@ -242,8 +243,8 @@ def refuse_incomparable(options: CompareOptions, settings: Settings) -> None:
     by = compared_aspect(options)
     if options.head is not None:
         raise AttnvizError(
-            "--head is about the heads of a trained model, and no trained model is given",
-            "leave --head out, or give --model minilm and a second sentence",
+            f"{opt.head} is about the heads of a trained model, and no trained model is given",
+            f"leave {opt.head} out, or give {opt.model:minilm} and a second sentence",
             about="head",
         )
     if by == TEXT_ASPECT or (by == "device" and options.values is None):

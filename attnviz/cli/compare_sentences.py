@@ -29,6 +29,7 @@ from attnviz.traces.trained.checkpoint_folders import find_checkpoints
 from attnviz.wings import load_from_wing
 from attnviz.wording.commands import Command, changed_options, shell_quote
 from attnviz.wording.rules import check_rules
+from attnviz.wording.surfaces import cmd, naming_options, opt
 
 if TYPE_CHECKING:
     from attnviz.analysis.inspection.two_sentences import TraceComparison
@@ -40,7 +41,7 @@ SENTENCE_RULES = typed_rules(
     "{option} changes how attention is computed, which is fixed in a trained model",
     "leave {option} out",
 )
-PATTERN_EXAMPLE = 'attnviz compare "it was too tired" "it was too wide" --model minilm'
+PATTERN_EXAMPLE = f'{cmd.compare:"it was too tired" "it was too wide" --model minilm}'
 
 
 def deliver_sentence_comparison(
@@ -76,10 +77,10 @@ def deliver_model_comparison(options: CompareOptions) -> None:
     """Compare two models on one sentence, head by head; show the view."""
     if options.trace:
         raise AttnvizError(
-            "two models are compared on a text, and --trace is a finished trace",
-            "leave --trace out, or one --model",
+            f"two models are compared on a text, and {opt.trace} is a finished trace",
+            f"leave {opt.trace} out, or one {opt.model}",
         )
-    _refuse_more_than_two("--model", options.model, "models")
+    _refuse_more_than_two("model", options.model, "models")
     settings, chosen = settings_from_options(options, model=None), _chosen_rows(options)
     first, second = options.model
     words = str(text_source.read_text_if_needed(options, settings, "attnviz compare"))
@@ -99,7 +100,7 @@ def deliver_model_comparison(options: CompareOptions) -> None:
 
 def deliver_trace_comparison(options: CompareOptions) -> None:
     """Compare two saved traces, head by head; show the view."""
-    _refuse_more_than_two("--trace", options.trace, "traces")
+    _refuse_more_than_two("trace", options.trace, "traces")
     refuse_beside_trace(options.trace[0], options.typed_values(TextOptions, Settings))
     chosen = _chosen_rows(options)
     command = Command(name="compare", options={"trace": options.trace} | chosen)
@@ -115,12 +116,12 @@ def _deliver_pair(
     output.deliver_view(replace(view, provenance=provenance), options)
 
 
-def _refuse_more_than_two(option: str, values: Sequence[str], noun: str) -> None:
+def _refuse_more_than_two(name: str, values: Sequence[str], noun: str) -> None:
     if len(values) > 2:
         raise AttnvizError(
-            f"{option} is given {len(values)} times, but only two {noun} can be compared",
-            f"give two: {option} {shell_quote(values[0])} {option} {shell_quote(values[1])}",
-            about=option.strip("-"),
+            f"{opt[name]} is given {len(values)} times, but only two {noun} can be compared",
+            f"give two: {opt[name]} {shell_quote(values[0])} {opt[name]} {shell_quote(values[1])}",
+            about=name,
         )
 
 
@@ -141,11 +142,8 @@ def deliver_checkpoint_comparison(options: CompareOptions) -> None:
     settings = settings_from_options(options, model=None)
     words = str(text_source.read_text_if_needed(options, settings, "attnviz compare"))
     first = find_checkpoints(options.checkpoints)[0].folder
-    try:
+    with naming_options(model="--checkpoints"):
         _refuse_impossible_model(first, words, settings, options)
-    except AttnvizError as error:
-        error.rewrite(lambda message: message.replace("--model", "--checkpoints"))
-        raise
 
     chosen = _chosen_rows(options)
     track = partial(with_progress_bar, label="reading checkpoints", quiet=options.quiet)
@@ -230,21 +228,22 @@ def refuse_sentence_options(options: CompareOptions) -> None:
         )
     refuse_unknown_aspect(by)
     if by not in (*MODEL_RUN_ASPECTS, TEXT_ASPECT):
+        others = " or ".join(f"{opt.by:{way}}" for way in MODEL_RUN_ASPECTS)
         raise AttnvizError(
-            f"--by {by} changes how attention is computed, which is fixed in a trained model",
-            f"give a second sentence, or {' or '.join(f'--by {way}' for way in MODEL_RUN_ASPECTS)}",
+            f"{opt.by:{by}} changes how attention is computed, which is fixed in a trained model",
+            f"give a second sentence, or {others}",
             about="by",
         )
     if by in MODEL_RUN_ASPECTS and options.other is not None:
         raise AttnvizError(
-            f"--by {by} cannot be combined with a second sentence",
+            f"{opt.by:{by}} cannot be combined with a second sentence",
             "leave one of them out",
             about="by",
         )
     if by == TEXT_ASPECT and options.values is not None:
         raise AttnvizError(
-            "--values cannot be combined with a second sentence: the sentences are compared",
-            "leave --values out",
+            f"{opt.values} cannot be combined with a second sentence: the sentences are compared",
+            f"leave {opt.values} out",
         )
     if by in MODEL_RUN_ASPECTS:
         _two_values(options)
@@ -262,7 +261,7 @@ def _two_values(options: CompareOptions) -> list[str]:
         values_text = f"only {values[0]}" if len(values) == 1 else ", ".join(values) or "none"
         example = ",".join(DEFAULT_ASPECT_VALUES.get(by, ["cpu", "cuda"]))
         raise AttnvizError(
-            f"a trained model is compared in two ways, but --by {by} has {values_text}",
-            f"give two, such as --values {example}",
+            f"a trained model is compared in two ways, but {opt.by:{by}} has {values_text}",
+            f"give two, such as {opt.values:{example}}",
         )
     return values

@@ -19,8 +19,9 @@ from attnviz.traces.models.model_names import MINILM, find_model_path, shipped_n
 from attnviz.traces.settings import TRAINED_ONLY_RULES, Settings
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wings import load_from_wing
-from attnviz.wording.commands import Command, changed_options, option_name
+from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.rules import check_rules
+from attnviz.wording.surfaces import opt
 
 SENTENCE_OPTIONS = ("query", "full")  # the command takes no sentence
 model_option, heads_option = options_under("Model"), options_under("Heads")
@@ -86,7 +87,7 @@ def heads_command(options: HeadsOptions) -> None:
     if options.model is None:
         model_name = next(iter(answering_models()), "FOLDER") if options.texts is None else MINILM
         raise AttnvizError(
-            "no model is given, so there are no heads to rank", f"try --model {model_name}"
+            "no model is given, so there are no heads to rank", f"try {opt.model:{model_name}}"
         )
     switching = changed_options(options, SwitchingOptions)
     refuse_without_texts(options.texts, [*options.chosen_heads, *switching])
@@ -111,8 +112,8 @@ def refuse_without_texts(texts: Path | None, names: Iterable[str]) -> None:
     """Refuse options that only mean something with texts of one's own, if none are given."""
     for name in names if texts is None else ():
         raise AttnvizError(
-            f"{option_name(name)} is about switching heads off on texts, and none are given",
-            "give a file with a text on each line: --texts texts.txt",
+            f"{opt[name]} is about switching heads off on texts, and none are given",
+            f"give a file with a text on each line: {opt.texts:texts.txt}",
             about=name,
         )
 
@@ -121,9 +122,11 @@ def refuse_task_beside_texts(model: str, task: str | None) -> None:
     """Refuse a model that learned a task beside --texts, and a task beside them."""
     if not is_trained(model):
         raise AttnvizError(
-            f"--texts ranks the heads of a trained transformer, but '{model}' is not one",
-            f"leave --texts out: the heads of '{model}' are ranked on sentences of its task",
+            f"{opt.texts} ranks the heads of a trained transformer, but '{model}' is not one",
+            f"leave {opt.texts} out: the heads of '{model}' are ranked on sentences of its task",
             about="texts",
         )
     if task is not None:
-        raise AttnvizError("--task and --texts are both given", "give one of them", about="task")
+        raise AttnvizError(
+            f"{opt.task} and {opt.texts} are both given", "give one of them", about="task"
+        )

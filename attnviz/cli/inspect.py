@@ -38,6 +38,7 @@ from attnviz.renderers import suffixes
 from attnviz.traces.models.model_names import MINILM
 from attnviz.wings import load_from_wing
 from attnviz.wording.commands import Command, changed_options
+from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from attnviz.traces.settings import Settings
@@ -147,20 +148,20 @@ def _checking_words_of(looking: InspectOptions) -> Callable[[], AbstractContextM
 
 def refuse_beside_texts(options: InspectCommandOptions) -> None:
     """Refuse, beside --texts, another text or trace, and what is only shown of one text."""
-    others = {"a text": options.text, "--file": options.file, "--trace": options.trace}
+    others = {"a text": options.text, f"{opt.file}": options.file, f"{opt.trace}": options.trace}
     for name, value in others.items():
         if value is not None:
-            raise AttnvizError(f"{name} and --texts are both given", "give one of them")
+            raise AttnvizError(f"{name} and {opt.texts} are both given", "give one of them")
     if options.by != "effect":
         raise AttnvizError(
-            f"--texts switches heads off on many texts, but --by is {options.by}",
-            "give --by effect",
+            f"{opt.texts} switches heads off on many texts, but {opt.by:is {options.by}}",
+            f"give {opt.by:effect}",
             about="texts",
         )
     for name in ("predict", "verify"):
         if getattr(options, name):
             raise AttnvizError(
-                f"--{name} is about one text, and --texts gives many",
-                f"leave --{name} out, or give one text",
+                f"{opt[name]} is about one text, and {opt.texts} gives many",
+                f"leave {opt[name]} out, or give one text",
                 about=name,
             )

@@ -21,7 +21,8 @@ from attnviz.options.output import DeliveryOptions, LiveOptions
 from attnviz.options.traces import AttentionOptions, BlockOptions, NumberOptions
 from attnviz.options.training import LearnOptions, TrainingOptions
 from attnviz.renderers import refuse_live_without_page, suffixes
-from attnviz.wording.commands import option_name, shell_quote
+from attnviz.wording.commands import shell_quote
+from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def list_tasks_or_refuse(typed: Collection[str]) -> None:
     if typed:
         raise AttnvizError(
             "there is no task to learn",
-            f"name one of: {', '.join(TASKS)}; attnviz learn lists them",
+            f"name one of: {', '.join(TASKS)}; {cmd.learn} lists them",
         )
     from attnviz.cli.listings import list_tasks
 
@@ -141,15 +142,15 @@ def build_task_request(options: LearnOptions) -> dict[str, str]:
     if options.file is None:
         if options.tokenizer is not None:
             raise AttnvizError(
-                "--tokenizer splits lines of your own; a task has words of its own",
-                "leave it out, or give lines with --file",
+                f"{opt.tokenizer} splits lines of your own; a task has words of its own",
+                f"leave it out, or give lines with {opt.file}",
                 about="tokenizer",
             )
         assert options.task is not None
         return {"task": options.task}
     if options.task is not None:
         raise AttnvizError(
-            f"--file and a task are both given: {options.task}", "leave one of them out"
+            f"{opt.file} and a task are both given: {options.task}", "leave one of them out"
         )
     return {"file": str(options.file), "tokenizer": options.tokenizer or next(iter(LINE_PIECES))}
 
@@ -167,9 +168,9 @@ def continue_training(options: LearnOptions, choices: Choices, typed: dict[str, 
     others = [name for name in ("watch", "tokenizer") if getattr(options, name) is not None]
     for name in (*typed, *others):
         raise AttnvizError(
-            "--from continues a training with its own settings, and "
-            f"{option_name(name)} would change them",
-            f"leave {option_name(name)} out, or --from",
+            f"{opt.from_} continues a training with its own settings, and "
+            f"{opt[name]} would change them",
+            f"leave {opt[name]} out, or {opt.from_}",
         )
     refuse_missing_training(folder)
 
@@ -204,7 +205,7 @@ def _renew_task_request(
         saved = saved_request.get("task", saved_request.get("file"))
         raise AttnvizError(
             f"'{options.from_}' learns '{saved}', but {typed} is given",
-            f"leave {typed} out, or --from",
+            f"leave {typed} out, or {opt.from_}",
         )
     return {**saved_request, kind: typed}
 
@@ -217,10 +218,11 @@ def _refuse_changed_task(
     same_words = task.vocabulary == progress.model.vocabulary
     if same_words and {reading.name for reading in task.readings} == {*progress.moments[0].scores}:
         return
+    words = name if "task" in request else f"--file {name}"
     raise AttnvizError(
         f"the {'readings' if same_words else 'words'} of {name} are not those that the model in "
         f"'{folder}' learned",
-        f"start a new training: attnviz learn {'' if 'task' in request else '--file '}{name}",
+        f"start a new training: {cmd.learn:{words}}",
     )
 
 
@@ -235,11 +237,11 @@ def _refuse_finished_training(training: Training, folder: Path) -> None:
     steps, until = training.choices.steps or 0, training.choices.until or 0
     if last.step >= steps:
         problem = f"the model in '{folder}' has already learned for {counted(last.step, 'step')}"
-        raise AttnvizError(problem, f"try --steps {2 * max(last.step, 1)}")
+        raise AttnvizError(problem, f"try {opt.steps:{2 * max(last.step, 1)}}")
     right_text = accuracy_text(last.accuracy, training.task.answer_noun)
     raise AttnvizError(
         f"in the model in '{folder}', {right_text} already; the goal is {until:g}",
-        f"try --steps {2 * max(last.step, 1)}, which continues whatever the accuracy is",
+        f"try {opt.steps:{2 * max(last.step, 1)}}, which continues whatever the accuracy is",
     )
 
 

@@ -39,7 +39,8 @@ from attnviz.traces.models.shipped import load_card
 from attnviz.traces.settings import TRAINED_ONLY_SETTINGS, Settings
 from attnviz.traces.trained.checkpoint_folders import find_folders
 from attnviz.traces.trained.model_location import is_trained
-from attnviz.wording.commands import Command, changed_options, option_name
+from attnviz.wording.commands import Command, changed_options
+from attnviz.wording.surfaces import cmd, opt
 
 TASK_DEFAULT_TEXT = "[default: the task's]"
 TASK_INDEPENDENT_OPTIONS = ("seed", "device")  # no task sets them
@@ -196,7 +197,7 @@ def refuse_mistake(variant: str) -> None:
     if variant in MISTAKES:
         raise AttnvizError(
             f"'{variant}' is a mistake, not a variant ({MISTAKES[variant].about})",
-            f"look at it with: attnviz compare TEXT --by mask --values causal,{variant}",
+            f"look at it with: {cmd.compare:TEXT --by mask --values causal,{variant}}",
         )
 
 
@@ -208,11 +209,11 @@ def refuse_beside_trace(trace: str | Sequence[str] | None, others: Collection[st
     if not trace:
         return
     if "text" in others:
-        raise AttnvizError("a text and --trace are both given", "give one of them")
+        raise AttnvizError(f"a text and {opt.trace} are both given", "give one of them")
     for name in others:
         raise AttnvizError(
-            f"--trace reads a finished trace, and {option_name(name)} is about making one",
-            f"leave {option_name(name)} out, or --trace",
+            f"{opt.trace} reads a finished trace, and {opt[name]} is about making one",
+            f"leave {opt[name]} out, or {opt.trace}",
         )
 
 

@@ -19,6 +19,7 @@ from attnviz.options.output import DeliveryOptions, OutputOptions, PictureOption
 from attnviz.renderers import FORMATS, PAGE_PLACEHOLDER, STEP_PLACEHOLDER, Look, refuse_uninstalled
 from attnviz.renderers.look import refuse_small_slides, size_and_dpi
 from attnviz.wording.commands import Command, changed_options
+from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,7 +51,7 @@ def refuse_undeliverable(options: DeliveryOptions, suffixes: Sequence[str]) -> N
         files.refuse_folder(path)
         if not path.suffix and path.name in suffixes:
             raise AttnvizError(
-                f"'{path}' has no name before its suffix", f"try -o heatmap{path.name}"
+                f"'{path}' has no name before its suffix", f"try {opt.out:heatmap{path.name}}"
             )
         if path.suffix.lower() not in suffixes:
             raise unknown_name_error("format for", str(path.suffix or path), suffixes)
@@ -71,12 +72,12 @@ def _refuse_misplaced_placeholders(path: Path) -> None:
     if placeholders and kind == "slides":
         raise AttnvizError(
             f"'{path}' is one file with all slides: {placeholders[0]} has no meaning in its name",
-            f"try -o slides{path.suffix}",
+            f"try {opt.out:slides{path.suffix}}",
         )
     if PAGE_PLACEHOLDER in path.name and kind != "picture":
         raise AttnvizError(
             f"{PAGE_PLACEHOLDER} stands for the pages of a picture, and '{path}' is not a picture",
-            f"try -o {path.with_suffix('.png')}",
+            f"try {opt.out:{path.with_suffix('.png')}}",
         )
 
 

@@ -42,6 +42,7 @@ from attnviz.views.drawing_ways import (
     refuse_long_drawing,
 )
 from attnviz.wording.rules import check_rules
+from attnviz.wording.surfaces import opt
 
 DATA_KINDS = ("document", "arrays", "rows")  # of files that have all numbers
 
@@ -157,7 +158,9 @@ def refuse_undrawable(options: RunOptions) -> None:
     refuse_impossible_way(options.as_, parts, options.query, predict=options.predict)
     suffixes_asked = {path.suffix.lower() for path in options.out}
     if options.as_ == "terminal" and ".svg" not in suffixes_asked:
-        raise AttnvizError("--as terminal can only be written as .svg", "try -o terminal.svg")
+        raise AttnvizError(
+            f"{opt.as_} terminal can only be written as .svg", f"try {opt.out:terminal.svg}"
+        )
     refuse_lines_without_picture(options.as_, options)
 
 
@@ -166,7 +169,8 @@ def refuse_lines_without_picture(way: str | None, outputs: OutputOptions) -> Non
     kinds = {FORMATS[path.suffix.lower()].kind for path in outputs.out}
     if way == "arcs" and not kinds & {"picture", "slides"}:
         raise AttnvizError(
-            "--as arcs draws lines in a picture, and no picture is written", "try -o arcs.png"
+            f"{opt.as_:arcs} draws lines in a picture, and no picture is written",
+            f"try {opt.out:arcs.png}",
         )
 
 

@@ -17,6 +17,7 @@ from attnviz.options.traces import SourceOptions
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import shell_quote
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _read_text_source(source: SourceOptions, model: str | None, command: str) ->
     Refuses two sources, none, and bytes that are not UTF-8. `model`, `command`: for the hint.
     """
     if source.text is not None and source.file is not None:
-        raise AttnvizError("a text and --file are both given", "give one of them")
+        raise AttnvizError(f"a text and {opt.file} are both given", "give one of them")
     if source.file is not None:
         return files.read_text(source.file)
     if source.text is not None and source.text != "-":
@@ -93,14 +94,14 @@ def _standard_input() -> bytes:
     """
     if environment.is_shared():
         raise AttnvizError(
-            "several processes cannot all read standard input", "try --file book.txt"
+            "several processes cannot all read standard input", f"try {opt.file:book.txt}"
         )
     try:
         return files.read_stream(sys.stdin.buffer, "standard input", "text")
     except OSError as error:
         raise AttnvizError(
             f"standard input cannot be read: {files.error_reason(error)}",
-            "give a text, or a file with --file",
+            f"give a text, or a file with {opt.file}",
         ) from None
 
 

@@ -28,6 +28,7 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import environment, exit_handling
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.version import __version__
+from attnviz.wording.surfaces import Surface, naming_options, opt, speaking
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def read_place(variables: Mapping[str, str]) -> Place:
     return Place(rank, ranks, local_rank, local_ranks, machine, address, port)
 
 
+@speaking(Surface.COMMAND_LINE)
 def run_process() -> int:
     """Run the command line as one of several processes, and return the exit status.
 
@@ -411,7 +413,9 @@ def share_work(text: str | None, settings: Settings, *, quiet: bool) -> Iterator
         _interruptible(
             lambda: ranks.join_process_group(shared.waiting_store, place.rank, place.ranks)
         )
-        with summarizing_by(ranks.summarize_in_ranks):
+        subject = "" if settings.stream else f"{place.ranks} processes compute"
+        words = {"streaming": subject} if subject else {}
+        with summarizing_by(ranks.summarize_in_ranks), naming_options(**words):
             yield replace(settings, stream=True)
         ranks.wait_for_all()
     except ranks.LostProcessError:
@@ -419,8 +423,7 @@ def share_work(text: str | None, settings: Settings, *, quiet: bool) -> Iterator
     except AttnvizError as error:
         if error.about != "stream" or settings.stream:
             raise
-        problem = str(error).replace("--stream computes", f"{place.ranks} processes compute")
-        raise AttnvizError(problem, ALONE_HINT) from None
+        raise AttnvizError(str(error), ALONE_HINT) from None
     shared.is_done = True
     if not quiet and not place.rank:
         print_message(
@@ -439,12 +442,12 @@ def _take_gpu(place: Place, device: str) -> None:
     if device.startswith("cuda:") and place.local_ranks > 1:
         raise AttnvizError(
             f"{device} is one GPU, and this machine has {place.local_ranks} processes",
-            "--device cuda gives each of them its own",
+            f"{opt.device:cuda} gives each of them its own",
         )
     if 0 < gpus < place.local_ranks:
         raise AttnvizError(
             f"this machine has {counted(gpus, 'GPU')} for {place.local_ranks} processes",
-            f"start fewer with --nproc-per-node={gpus}, or give --device cpu",
+            f"start fewer with --nproc-per-node={gpus}, or give {opt.device:cpu}",
         )
     if gpus and device in ("auto", "cuda"):
         torch.cuda.set_device(place.local_rank)

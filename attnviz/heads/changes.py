@@ -20,6 +20,7 @@ from attnviz.heads.side import Side
 from attnviz.machine import memory
 from attnviz.tokens.grouping import Grouping, Groups, single_tokens
 from attnviz.tokens.tokens import Tokens
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 ROLLOUT_NUMBER_BYTES, ROLLOUT_MATRICES = 8, 4  # float64; matrices in memory at once
@@ -193,7 +194,7 @@ class RolloutCells(Cells):
         memory.refuse_too_little_memory(
             tokens**2 * ROLLOUT_NUMBER_BYTES * ROLLOUT_MATRICES,
             f"rollout of {tokens:,} tokens through all layers",
-            "give a shorter text, or --merge mean",
+            f"give a shorter text, or {opt.merge:mean}",
         )
         first, *other_layers = (layer.window(FULL_SLICE, FULL_SLICE) for layer in self.layers)
         product, hidden = _add_residual(first), first.hidden

@@ -13,6 +13,7 @@ from attnviz.machine.atomic_files import TEMPORARY_NAME
 from attnviz.traces import structured_text
 from attnviz.traces.settings import refuse_out_of_range
 from attnviz.wording.keywords import with_checked_fields
+from attnviz.wording.surfaces import cmd, opt
 
 MAX_STEPS = 10**7
 MAX_BATCH = 65_536
@@ -42,15 +43,15 @@ class Choices:
         refuse_out_of_range("batch", self.batch, 1, MAX_BATCH)
         if self.until is not None and not (0 < self.until <= 1 or self.until == math.inf):
             raise AttnvizError(
-                f"--until is {self.until:g}, and must be above 0 and at most 1: the share of "
+                f"{opt.until:is {self.until:g}}, and must be above 0 and at most 1: the share of "
                 "answers that are right",
-                "try --until 0.99",
+                f"try {opt.until:0.99}",
                 about="until",
             )
         if self.rate is not None and not 0 < self.rate <= MAX_RATE:
             raise AttnvizError(
-                f"--rate is {self.rate:g}, and must be above 0 and at most {MAX_RATE:g}",
-                "try --rate 0.003",
+                f"{opt.rate:is {self.rate:g}}, and must be above 0 and at most {MAX_RATE:g}",
+                f"try {opt.rate:0.003}",
                 about="rate",
             )
 
@@ -107,10 +108,10 @@ def refuse_missing_training(folder: Path) -> None:
     continued."""
     if not folder.is_dir():
         raise AttnvizError(
-            f"there is no folder '{folder}'", "attnviz learn TASK --save FOLDER writes one"
+            f"there is no folder '{folder}'", f"{cmd.learn:TASK --save FOLDER} writes one"
         )
     if not files.is_file(folder / HISTORY_FILE):
         raise AttnvizError(
             f"there is no training in '{folder}' to continue: it has no {HISTORY_FILE}",
-            "attnviz learn TASK --save FOLDER writes one",
+            f"{cmd.learn:TASK --save FOLDER} writes one",
         )

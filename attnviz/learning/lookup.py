@@ -11,6 +11,7 @@ from attnviz.errors import AttnvizError, refuse_unknown_name, unknown_name_error
 from attnviz.learning.task_names import GRAMMAR_SUFFIX, LINE_PIECES, TASKS, is_task_path
 from attnviz.machine import files
 from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.surfaces import cmd
 
 if TYPE_CHECKING:
     from attnviz.learning.task import Task
@@ -80,7 +81,7 @@ def task_of_saved_model(request: Mapping[str, str], source: str, folder: Path) -
         raise AttnvizError(
             f"'{folder}' learns '{name}', a Python file, and no Python is run just because a "
             "folder names it",
-            "if you trust that file, give it as well: attnviz learn FILE --from FOLDER",
+            f"if you trust that file, give it as well: {cmd.learn:FILE --from FOLDER}",
         )
     try:
         if "file" in request:

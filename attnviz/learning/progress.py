@@ -26,6 +26,7 @@ from attnviz.traces.models.card import SAVE_KEY, refuse_other_save
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import chosen_variant
 from attnviz.traces.structured_text import build_checked, fits_type
+from attnviz.wording.surfaces import cmd
 
 STATE_FILE = "training.safetensors"
 FORMAT_VERSION = 1
@@ -123,7 +124,7 @@ def read_progress(folder_path: Path) -> Progress:
     """
     refuse_missing_training(folder_path)
     model, save = folder.read_model_and_save(folder_path)
-    hint = f"learn again, or use the model as it is: attnviz run TEXT --model {folder_path}"
+    hint = f"learn again, or use the model as it is: {cmd.run:TEXT --model {folder_path}}"
     path = folder_path / HISTORY_FILE
     try:
         text = structured_text.read_text_file(path, "trace")

@@ -35,6 +35,7 @@ from attnviz.traces.result import Showable
 from attnviz.traces.settings import FEED_FORWARD_FACTOR, Settings, chosen_variant, head_width
 from attnviz.wording.commands import shell_quote
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def watched_tokens(task: Task, settings: Settings, text: str | None) -> Tokens:
     if text is not None and not text.strip():
         raise AttnvizError(
             "there is no word in the sentence to watch",
-            f"give one, or leave it out: --watch {shell_quote(task.watch)}",
+            f"give one, or leave it out: {opt.watch:{shell_quote(task.watch)}}",
             about="watch",
         )
     tokens = task.vocabulary.cut(task.watch if text is None else text)
@@ -264,7 +265,7 @@ def watched_tokens(task: Task, settings: Settings, text: str | None) -> Tokens:
         raise AttnvizError(
             f"the sentence to watch has {counted(len(tokens), 'token')}, but the model only "
             f"learns positions for {task.longest}",
-            "give a shorter one, or positions that are not learned: --positions rotary",
+            f"give a shorter one, or positions that are not learned: {opt.positions:rotary}",
             about="watch",
         )
     return tokens
@@ -352,7 +353,8 @@ def refuse_training_memory(task: Task, settings: Settings, choices: Choices) -> 
     memory.refuse_too_little_memory(
         needed_bytes,
         f"learning {task.name} with these settings",
-        "learn from fewer sentences at once (--batch), or a smaller model (--dim, --layers)",
+        f"learn from fewer sentences at once ({opt.batch}), or a smaller model ({opt.dim}, "
+        f"{opt.layers})",
     )
 
 

@@ -16,6 +16,7 @@ from attnviz.learning.task import NO_TOKEN, Examples, Reading, Task, draw_exampl
 from attnviz.learning.task_names import TASKS
 from attnviz.traces.models.card import Card
 from attnviz.traces.models.model import Model
+from attnviz.wording.surfaces import cmd, opt
 
 MIN_HEAD_SHARE = 0.5  # the mean weight from which a head is said to do something
 SHARE_DIGITS = 4  # for a readable config
@@ -87,15 +88,15 @@ def task_for_model(card: Card, task_name: str | None = None) -> Task:
     if not card.vocabulary.answers:
         raise model_error(
             f"{model_text} gives no answers, so switching off a head cannot cost it one",
-            "see how its context vectors change: attnviz run TEXT, with the same --model and "
-            "--without L0H0",
+            f"see how its context vectors change: {cmd.run:TEXT}, with the same {opt.model} and "
+            f"{opt.without:L0H0}",
         )
     name = task_name or str(card.facts.get("task", ""))
     if task_name is None and name not in TASKS:
         raise model_error(
             f"{model_text} does not say which sentences it can be tested on",
-            f"name its task, such as --task {next(iter(TASKS))} or --task mine.toml; for lines of "
-            "text, attnviz run TEXT --without L0H0 shows what a head does",
+            f"name its task, such as {opt.task:{next(iter(TASKS))}} or {opt.task:mine.toml}; for "
+            f"lines of text, {cmd.run:TEXT --without L0H0} shows what a head does",
         )
     task = task_of(name)
     if task.vocabulary != card.vocabulary:

@@ -16,6 +16,7 @@ from typing import BinaryIO, Literal
 from attnviz.errors import AttnvizError, Note
 from attnviz.machine import memory
 from attnviz.wording.commands import shell_quote
+from attnviz.wording.surfaces import opt
 
 MAX_PATH_BYTES = 255, 4096  # of a name, and of a path with its final zero byte, by default
 TEMPORARY_NAME_BYTES = 25  # of a temporary file in machine/atomic_files.py
@@ -53,7 +54,7 @@ def set_size_limit(size: str | None) -> None:
 
     None: the default of each kind.
     """
-    _ALLOWED_BYTES.set(None if size is None else memory.parse_size(size, "--limit"))
+    _ALLOWED_BYTES.set(None if size is None else memory.parse_size(size, opt.limit))
 
 
 def size_limits() -> list[str]:
@@ -74,7 +75,7 @@ def refuse_larger(amount: int, name: str, kind: FileKind) -> None:
         raise AttnvizError(
             f"{name} has more than {memory.format_size(size_limit(kind))}, the most that a {kind} "
             "may have",
-            f"give less, or allow more with: --limit {memory.format_size_limit(amount)}",
+            f"give less, or allow more with: {opt.limit:{memory.format_size_limit(amount)}}",
         )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnviz.errors import AttnvizError
+from attnviz.wording.surfaces import Mark, opt
 
 MORE_MEMORY_HINT = "close other programs, or take a machine with more memory"
 UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1}
@@ -61,26 +62,26 @@ def format_size_limit(amount: int) -> str:
     return f"{-(-amount // UNITS['MB']) if amount > 10**8 else -(-amount // 10**7) * 10}MB"
 
 
-def parse_size(size_text: str, name: str) -> int:
+def parse_size(size_text: str, option: Mark) -> int:
     """Return the bytes of a size that a user typed; refuse what is no size.
 
-    `name` is that of the option in the error.
-
-    >>> [parse_size(size, "--limit") for size in ("20MB", "1.5 gb", "4096")]
+    >>> [parse_size(size, opt.limit) for size in ("20MB", "1.5 gb", "4096")]
     [20000000, 1500000000, 4096]
     """
     match = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([KMGT]?B?)\s*", size_text.upper())
     unit = "" if match is None else f"{match[2].removesuffix('B')}B"
     amount = 0 if match is None else int(float(match[1]) * UNITS[unit])
     if amount < 1:
-        raise AttnvizError(f"{name} is '{size_text[:40]}', and must be a size", f"try {name} 100MB")
+        raise AttnvizError(
+            f"{option:is '{size_text[:40]}'}, and must be a size", f"try {option:100MB}"
+        )
     return amount
 
 
 def memory_budget(size: str | None, free: int | None) -> int:
     """Return the bytes that weights may take: `size`, or 1 GB or a quarter of what is free."""
     if size is not None:
-        return parse_size(size, "--memory-budget")
+        return parse_size(size, opt.memory_budget)
     return DEFAULT_BUDGET if free is None else min(DEFAULT_BUDGET, free // 4)
 
 

@@ -13,6 +13,7 @@ from attnviz.errors import AttnvizError, refuse_unknown_name
 from attnviz.renderers.look import Look as Look
 from attnviz.wings import WINGS
 from attnviz.wording.keywords import LookKeywords, replace_choices, with_checked_arguments
+from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -68,8 +69,8 @@ def refuse_live_without_page(paths: Sequence[Path]) -> None:
     if others or not paths:
         name = f"'{others[0]}' is none" if others else "no page is written"
         raise AttnvizError(
-            f"--live makes a page that computes, and {name}",
-            "try -o live.html --live",
+            f"{opt.live} makes a page that computes, and {name}",
+            f"try {opt.out:live.html} {opt.live}",
             python_hint='try save("live.html", live=True)',
             about="live",
         )

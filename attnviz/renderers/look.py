@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from attnviz.errors import AttnvizError, refuse_unknown_name, unknown_name_error
 from attnviz.renderers.colors import DEFAULT_PALETTE, DEFAULT_THEME, PALETTES, find_theme
+from attnviz.wording.surfaces import Mark, opt
 
 OTHER_SIZES = {  # that people type, and what they mean
     "720p": "1280x720",
@@ -85,7 +86,7 @@ class Look:
         _refuse_points(self.points, self.text)
         _refuse_size(self.size, self.points)
         _refuse_dpi(self.dpi, self.size)
-        _refuse_out_of_limits("--seconds-per-step", self.seconds, SECONDS_LIMITS)
+        _refuse_out_of_limits(opt.seconds_per_step, self.seconds, SECONDS_LIMITS)
         if self.font is not None and self.font not in GENERIC_FONTS:
             pkgutil.resolve_name(FONT_FUNCTION)(self.font)  # which imports matplotlib
 
@@ -116,19 +117,19 @@ def _refuse_size(size: tuple[float, float] | None, points: float | None) -> None
     if size and not all(low <= side <= high for side in size):
         small = all(MIN_PAPER_INCHES <= side <= high for side in size)
         raise AttnvizError(
-            f"--size is {round(size[0], 2):g} by {round(size[1], 2):g} inches, and each must be "
-            f"from {low:g} to {high:g}",
-            "try --size 8x5" + small * ", or --points 8 for a small picture on paper",
+            f"{opt.size:is {round(size[0], 2):g}} by {round(size[1], 2):g} inches, and each must "
+            f"be from {low:g} to {high:g}",
+            f"try {opt.size:8x5}" + small * f", or {opt.points:8} for a small picture on paper",
         )
 
 
 def _refuse_points(points: float | None, text: TextSize) -> None:
     """Refuse letters on paper outside 4 to 72 points, and beside another size of letters."""
-    _refuse_out_of_limits("--points", points, PAPER_POINT_LIMITS)
+    _refuse_out_of_limits(opt.points, points, PAPER_POINT_LIMITS)
     if points is not None and text.factor != 1.0:
         raise AttnvizError(
-            "--points and --text-size both say how large letters are",
-            "leave out --text-size, which is for slides",
+            f"{opt.points} and {opt.text_size} both say how large letters are",
+            f"leave out {opt.text_size}, which is for slides",
         )
 
 
@@ -137,29 +138,29 @@ def refuse_small_slides(size: tuple[float, float] | None) -> None:
     if size and min(size) < MIN_SLIDE_INCHES:
         raise AttnvizError(
             f"slides of {size[0]:g} by {size[1]:g} inches have no room for a picture",
-            "try --size 16:9 or 4:3",
+            f"try {opt.size:16:9} or 4:3",
         )
 
 
 def _refuse_dpi(dpi: int | None, size: tuple[float, float] | None) -> None:
     """Refuse pixels per inch outside 30 to 1200, or that make a side too many pixels."""
-    _refuse_out_of_limits("--dpi", dpi, DPI_LIMITS)
+    _refuse_out_of_limits(opt.dpi, dpi, DPI_LIMITS)
     if dpi is not None and size and max(size) * dpi > MAX_SIDE_PIXELS:
         raise AttnvizError(
             f"{max(size):g} inches at {dpi} dpi are {max(size) * dpi:,.0f} pixels, and at most "
             f"{MAX_SIDE_PIXELS:,} can be drawn",
-            f"try --dpi {int(MAX_SIDE_PIXELS / max(size))}",
+            f"try {opt.dpi:{int(MAX_SIDE_PIXELS / max(size))}}",
         )
 
 
-def _refuse_out_of_limits(option: str, value: float | None, limits: tuple[float, float]) -> None:
+def _refuse_out_of_limits(option: Mark, value: float | None, limits: tuple[float, float]) -> None:
     """Refuse a number below the lower limit or above the higher one; None passes."""
     low, high = limits
     if value is not None and not low <= value <= high:
-        form = "d" if isinstance(value, int) else "g"
+        number = f"{value:d}" if isinstance(value, int) else f"{value:g}"
         raise AttnvizError(
-            f"{option} is {value:{form}}, and must be from {low:g} to {high:g}",
-            f"try {option} {min(max(value, low), high):g}",
+            f"{option:is {number}}, and must be from {low:g} to {high:g}",
+            f"try {option:{min(max(value, low), high):g}}",
         )
 
 
@@ -179,8 +180,8 @@ def parse_text_size(text_size: float | str) -> float:
     if not low <= points <= high:
         nearest = min(max(points, low), high)
         raise AttnvizError(
-            f"--text-size is {points:g} points, and must be from {low:g} to {high:g}",
-            f"try --text-size {nearest:g}, or {', '.join(TEXT_SIZE_POINTS)}",
+            f"{opt.text_size:is {points:g}} points, and must be from {low:g} to {high:g}",
+            f"try {opt.text_size:{nearest:g}}, or {', '.join(TEXT_SIZE_POINTS)}",
         )
     return points
 
@@ -214,9 +215,9 @@ def _size_from_pixels(
     """
     if max(width, height) > MAX_SIDE_PIXELS:
         raise AttnvizError(
-            f"--size is {width:g} by {height:g} pixels, and at most {MAX_SIDE_PIXELS:,} can be "
+            f"{opt.size:is {width:g}} by {height:g} pixels, and at most {MAX_SIDE_PIXELS:,} can be "
             "drawn",
-            "try --size 1920x1080",
+            f"try {opt.size:1920x1080}",
         )
     density = dpi or min(max(round(width / SLIDE_WIDTH_INCHES), DPI_LIMITS[0]), DPI_LIMITS[1])
     size = (width / density, height / density)
@@ -224,7 +225,7 @@ def _size_from_pixels(
         raise AttnvizError(
             f"{width:g} by {height:g} pixels at {density} dpi are {size[0]:.3g} by {size[1]:.3g} "
             f"inches, and each must be from {INCH_LIMITS[0]:g} to {INCH_LIMITS[1]:g}",
-            "try --size 1920x1080" if dpi is None else "leave --dpi out",
+            f"try {opt.size:1920x1080}" if dpi is None else f"leave {opt.dpi} out",
         )
     return size, density
 

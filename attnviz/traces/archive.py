@@ -61,6 +61,7 @@ from attnviz.traces.trained.captured_attention import (
 )
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.wording.commands import PATH_OPTIONS, path_in_command, path_without_folders
+from attnviz.wording.surfaces import opt
 
 Contents = dict[str, Any]  # arrays, numbers, texts, lists, and nested contents
 Facts = Mapping[str, Any]
@@ -110,7 +111,7 @@ def trace_contents(trace: Trace) -> Contents:
     if omits_weights(trace):
         warn_with_note(
             f"scores and weights, {count_weights(trace):,} of each, are left out of the file: "
-            "--trace computes them again from the queries and keys in it"
+            f"{opt.trace} computes them again from the queries and keys in it"
         )
     if trace.keys is not trace.tokens:
         contents |= {"key_text": trace.keys.text, "key_tokens": _token_contents(trace.keys)}

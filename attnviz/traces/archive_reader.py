@@ -68,6 +68,7 @@ from attnviz.vectors.arrays import COPIED_FLOAT_BYTES, read_numpy_arrays
 from attnviz.vectors.embedding_tables import FromTable
 from attnviz.wording.commands import parse_command
 from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.surfaces import cmd
 
 ATTENTION_SIDES = {part.data: part.sides for part in PARTS_OF_ATTENTION if part.data}
 TRACE_FACT_TYPES = {
@@ -115,7 +116,7 @@ def load(name: str) -> Trace:
     except MALFORMED_TRACE_ERRORS:
         raise AttnvizError(
             f"'{path}' is not as attnviz wrote it: something in it is missing or of another kind",
-            "write it again with: attnviz run TEXT -o trace.npz",
+            f"write it again with: {cmd.run:TEXT -o trace.npz}",
         ) from None
 
 
@@ -134,12 +135,12 @@ def _refuse_other_contents(path: Path, contents: Contents) -> None:
     if "ways" in contents:
         raise AttnvizError(
             f"'{path}' holds a comparison, not a trace",
-            "write a trace with: attnviz run TEXT -o trace.npz",
+            f"write a trace with: {cmd.run:TEXT -o trace.npz}",
         )
     if contents.get("trace", {}).get("format") != TRACE_FORMAT_VERSION:
         raise AttnvizError(
             f"'{path}' holds no trace that can be read again",
-            "write one with: attnviz run TEXT -o trace.npz",
+            f"write one with: {cmd.run:TEXT -o trace.npz}",
         )
 
 

@@ -26,6 +26,7 @@ from attnviz.traces.given_arrays import (
     refuse_other_sides,
 )
 from attnviz.traces.parts import PARTS_BY_GIVEN_NAME, Part
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, counted, shape_text
 
 Axes = tuple[str, ...]  # what the sides count: ("item", "token", "dim")
@@ -436,7 +437,11 @@ def _item_or_heads_hint(readings: Sequence[AxesByName], array: UnresolvedArray) 
     if lengths != (2, 1, 1) or with_items == with_heads:
         return ""
     axes = with_heads[0][array.name]
-    return f"; or give --item 1, or --heads {array.shape[axes.index(HEAD)]}" if HEAD in axes else ""
+    return (
+        f"; or give {opt.item:1}, or {opt.heads:{array.shape[axes.index(HEAD)]}}"
+        if HEAD in axes
+        else ""
+    )
 
 
 def _axes_with_sizes_text(axes: Axes, shape: Sequence[int]) -> str:
@@ -561,15 +566,15 @@ def _refuse_missing_item(item: int | None, items: int, batched: Arrays, source: 
     """Refuse an item (from 1) that the batch does not have, or any item if there is no batch."""
     if item is not None and not batched:
         raise AttnvizError(
-            f"--item {item} is given, but there is no batch{in_file(source)}",
-            "leave --item out",
+            f"{opt.item:{item}} is given, but there is no batch{in_file(source)}",
+            f"leave {opt.item} out",
             about="item",
             file=source,
         )
     if not 1 <= (item or 1) <= items:
         raise AttnvizError(
             f"there is no item {item}{in_file(source)}: it holds a batch of {items}",
-            f"give --item 1 to {items}",
+            f"give {opt.item:1} to {items}",
             about="item",
             file=source,
         )

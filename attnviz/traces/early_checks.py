@@ -36,8 +36,9 @@ from attnviz.traces.trained.model_location import (
 )
 from attnviz.traces.trained.refusals import refuse_unusable_transformers
 from attnviz.wings import load_from_wing
-from attnviz.wording.commands import given_options, option_name, shell_quote
+from attnviz.wording.commands import given_options, shell_quote
 from attnviz.wording.rules import Rule, check_rules
+from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import counted
 
 SAMPLE_CHARACTERS = 2**20  # of a long text, tokenized to estimate its length
@@ -49,10 +50,10 @@ LIVE_RULES = tuple(  # for the settings of a run that a page computes again for 
     Rule(
         name,
         when,
-        f"--live makes a page that computes, and {reason} ({{option}})",
-        "leave --live out; or give --model agreement, or no model"
+        f"{opt.live} makes a page that computes, and {reason} ({{option}})",
+        f"leave {opt.live} out; or give {opt.model:agreement}, or no model"
         if name == "model"
-        else "leave {option} out, or --live",
+        else "leave {option} out, or {opt.live}",
     )
     for name, when, reason in (
         ("model", lambda it: is_trained(it.model), "a trained transformer is too large for a page"),
@@ -200,7 +201,7 @@ def refuse_oversized_data(heads: int, queries: int, keys: int, budget: int) -> N
         f"{subject} for {queries:,} × {keys:,} tokens are {count:,} numbers: about "
         f"{memory.format_size(count * CSV_LINE_BYTES)} as .csv, "
         f"{memory.format_size(count * NUMBER_BYTES)} as .npz",
-        f"write a part of them: --window {EXAMPLE}, or --window {part} for queries and keys",
+        f"write a part of them: {opt.part:{EXAMPLE}}, or {opt.part:{part}} for queries and keys",
     )
 
 
@@ -211,7 +212,7 @@ def refuse_unequal_lengths(first_tokens: Tokens, second_tokens: Tokens, tokenize
         raise AttnvizError(
             f"the first sentence has {count} ({tokenizer}) and the second {len(second_tokens)}, "
             "so they cannot be compared position by position",
-            "give sentences with the same number of tokens; attnviz run TEXT --show tokens "
+            f"give sentences with the same number of tokens; {cmd.run:TEXT --show tokens} "
             "counts them",
         )
 
@@ -277,7 +278,7 @@ def refuse_download(tokenizer: str) -> None:
         try:
             find_tokenizer(tokenizer, download=False)
         except AttnvizError:
-            command = f"attnviz run TEXT -t {shell_quote(tokenizer)}"
+            command = f"{cmd.run:TEXT -t {shell_quote(tokenizer)}}"
             hint = f"to have it downloaded, name it once: {command}"
             refuse_name_in_file(tokenizer, "tokenizer", hint, about="tokenizer")
 
@@ -288,7 +289,7 @@ def refuse_missing_layer(layer: int, count: int) -> None:
         raise AttnvizError(
             f"there is no layer {layer}: layers count from 0, and there "
             f"{'is 1' if count == 1 else f'are {count}'}",
-            f"try --layer {count - 1}" if count > 1 else "stack some with --layers 2",
+            f"try {opt.layer:{count - 1}}" if count > 1 else f"stack some with {opt.layers:2}",
             about="layer",
         )
 
@@ -303,7 +304,7 @@ def tokenize_memory(settings: Settings) -> Tokens | None:
     try:
         return tokenize(settings.memory, settings.tokenizer)
     except AttnvizError as error:
-        raise error.with_problem(f"--memory: {error}") from None
+        raise error.with_problem(f"{opt.memory}: {error}") from None
 
 
 def refuse_trained_model_options(options: Iterable[str], model_name: str | None) -> None:
@@ -311,9 +312,8 @@ def refuse_trained_model_options(options: Iterable[str], model_name: str | None)
     for option in options:
         if option in Settings.__dataclass_fields__ and option not in SETTINGS_FOR_TRAINED:
             raise AttnvizError(
-                f"{option_name(option)} is given, but the trained model '{model_name}' decides "
-                "that itself",
-                f"leave {option_name(option)} out, or --model",
+                f"{opt[option]} is given, but the trained model '{model_name}' decides that itself",
+                f"leave {opt[option]} out, or {opt.model}",
                 about=option,
             )
 
@@ -323,9 +323,9 @@ def refuse_ranking_trained(name: str) -> None:
     if is_trained(name):
         raise model_error(
             f"'{name}' is a trained transformer, whose heads are ranked on your own texts",
-            "give a file with a text on each line: attnviz heads --model "
-            f"{shell_quote(name)} --texts texts.txt; for one text, attnviz inspect TEXT --model "
-            f"{shell_quote(name)} --by effect",
+            f"give a file with a text on each line: "
+            f"{cmd.heads:--model {shell_quote(name)} --texts texts.txt}; for one text, "
+            f"{cmd.inspect:TEXT --model {shell_quote(name)} --by effect}",
         )
 
 
@@ -349,6 +349,6 @@ def from_first_text(texts: Iterator[str]) -> Iterator[str]:
         blank += 1
     raise AttnvizError(
         "all texts are blank" if blank else "there are no texts",
-        "give a file with one text per line: --file texts.txt",
+        f"give a file with one text per line: {opt.file:texts.txt}",
         about="texts",
     )

@@ -46,6 +46,7 @@ from attnviz.vectors.vector_files import load_vectors
 from attnviz.wording.commands import Command, changed_options, given_options, shell_quote
 from attnviz.wording.keywords import replace_choices
 from attnviz.wording.rules import check_rules
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ def _memory_tokens(source: Source) -> Tokens | None:
     if words is not None or count not in (None, len(tokens)):
         conflict = f"{counted(count or 0, 'vector')} of it" if words is None else "memory_tokens"
         raise arrays.error(
-            f"--memory is a text of {counted(len(tokens), 'token')}, "
+            f"{opt.memory} is a text of {counted(len(tokens), 'token')}, "
             f"but {arrays.source_text} gives {conflict}",
             "leave one of them out",
             about="memory",
@@ -269,7 +270,7 @@ def source_tokens(source: Source) -> Tokens:
         raise arrays.error(
             f"the text has {counted(len(tokens), 'token')} ({source.settings.tokenizer}), but "
             f"{arrays.source_text} is for {count}",
-            "leave the text out, or cut it with another --tokenizer",
+            f"leave the text out, or cut it with another {opt.tokenizer}",
         )
     return tokens
 
@@ -305,8 +306,8 @@ def embedding_width(source: Source) -> int:
         )
     if settings.dim is not None and dim not in (None, settings.dim):
         raise AttnvizError(
-            f"--dim is {settings.dim}, but the embeddings are {dim} wide",
-            f"leave --dim out, or give --dim {dim}",
+            f"{opt.dim:is {settings.dim}}, but the embeddings are {dim} wide",
+            f"leave {opt.dim} out, or give {opt.dim:{dim}}",
         )
     return dim or settings.width
 
@@ -323,7 +324,8 @@ def with_vectors(source: Source, tokens: Tokens) -> Source:
         return source
     if source.matrices.embeddings is not None:
         raise source.matrices.error(
-            f"--embeddings is given, but {source.matrices.source_text} gives embeddings as well",
+            f"{opt.embeddings} is given, but {source.matrices.source_text} gives embeddings as "
+            "well",
             "leave one of them out",
         )
     if source.vectors is not None and _vectors_fit(source, source.vectors, len(tokens)):
@@ -347,7 +349,7 @@ def read_settings_matrices(settings: Settings) -> Matrices:
     """
     if settings.given is None:
         return Matrices()
-    hint = f"name it, with a text: --given {shell_quote(settings.given)}"
+    hint = f"name it, with a text: {opt.given:{shell_quote(settings.given)}}"
     refuse_name_in_file(settings.given, "file of matrices", hint, about="given")
     return matrices.read_matrices(settings.given, settings.item, settings.heads)
 
@@ -384,7 +386,7 @@ def read_named_vectors(
     May download the model. Refuses a name that comes from a file, unless attnviz ships the model.
     """
     name = settings.embeddings or ""
-    hint = f"name it, with a text: --embeddings {shell_quote(name)}"
+    hint = f"name it, with a text: {opt.embeddings:{shell_quote(name)}}"
     refuse_name_in_file(name, "file of vectors", hint, about="embeddings")
     location = locate_embedding_model(name)
     if location is None:

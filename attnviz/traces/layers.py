@@ -24,6 +24,7 @@ from attnviz.traces.plan import Plan
 from attnviz.traces.settings import ROTARY_POSITIONS, layer_heads_off
 from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.vectors import positions
+from attnviz.wording.surfaces import opt
 
 Vectors = Float[Tensor, "*batch token dim"]
 KeyInputs = Float[Tensor, "*batch key dim"]
@@ -384,7 +385,7 @@ def _refuse_unaddable_context(context: Tensor, inputs: Tensor) -> None:
         raise AttnvizError(
             f"a block adds context vectors to embeddings, but the first are {context.shape[-1]} "
             f"wide, the others {inputs.shape[-1]}",
-            "give a w_out that makes them equally wide, or leave --layers out",
+            f"give a w_out that makes them equally wide, or leave {opt.layers} out",
         )
 
 
@@ -472,7 +473,8 @@ def refuse_overflow(plan: Plan, numbers: Tensor, name: str) -> None:
         raise AttnvizError(
             f"the {name} are too large for {dtype}, whose largest number is "
             f"{torch.finfo(numbers.dtype).max:.2g}",
-            "try a higher --temperature, a smaller --dim, --scale, or --dtype float64"
+            f"try a higher {opt.temperature}, a smaller {opt.dim}, {opt.scale}, or "
+            f"{opt.dtype:float64}"
             if name == "scores"
-            else "try smaller numbers, or --dtype float64",
+            else f"try smaller numbers, or {opt.dtype:float64}",
         )

@@ -31,6 +31,7 @@ from attnviz.options.values import AblationValue, Pool
 from attnviz.traces.indexing import INDEX_ERRORS, misfit_index_error
 from attnviz.traces.weights import BYTES_PER_FLOAT, Stage, Weights, tensor_to_numpy
 from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted, shape_text
 
 _progress_listener: ContextVar[Callable[[int, int], object] | None] = ContextVar(
@@ -40,7 +41,7 @@ Summarize = Callable[[LongAttention, SummaryChoice, Progress | None], AttentionS
 _summarize: ContextVar[Summarize] = ContextVar("summarize", default=LongAttention.summarize)
 _contexts_alone: ContextVar[bool] = ContextVar("contexts_alone", default=False)
 _refusal: ContextVar[AttnvizError | None] = ContextVar("refusal", default=None)
-SHORTER_HINT = "give a shorter text, or ask for the row of one token: --query 1"
+SHORTER_HINT = f"give a shorter text, or ask for the row of one token: {opt.query:1}"
 
 
 def reporting_progress(listener: Callable[[int, int], object]) -> AbstractContextManager[None]:
@@ -181,7 +182,7 @@ def no_matrix_error(stage: str) -> AttnvizError:
     """Return the error that a stage other than the weights is not computed where it is shown."""
     return AttnvizError(
         f"only weights are computed where they are shown, and this needs the {stage}",
-        "leave --stream out, or give a larger --memory-budget or a shorter text",
+        f"leave {opt.stream} out, or give a larger {opt.memory_budget} or a shorter text",
     )
 
 

@@ -36,6 +36,7 @@ from attnviz.vectors.arrays import (
     read_numpy_arrays,
     read_tensors_and_metadata,
 )
+from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import with_summary
 
 TOKEN_LIST_NAMES = ("tokens", "key_tokens", "memory_tokens")
@@ -211,7 +212,7 @@ def cast_like(name: str, tensor: Tensor, like: Tensor, source: str) -> Tensor:
         number, where = tensor[indices].item(), cell_position_text(indices)
         dtype = str(like.dtype).removeprefix("torch.")
         largest = f"the largest number of {dtype} is {torch.finfo(like.dtype).max:.2g}"
-        hint = "try --dtype float64, or divide all numbers by the same factor"
+        hint = f"try {opt.dtype:float64}, or divide all numbers by the same factor"
         raise array_error(name, f"has {number:g} at {where}, but {largest}", hint, source)
     return cast_tensor
 
@@ -417,6 +418,6 @@ def _read_given_file(path: Path) -> dict[str, Any]:
     if {"given", "draw", "expect"} & contents.keys():
         raise AttnvizError(
             f"'{path}' is a worked example, not a file of matrices",
-            f"try: attnviz example show {path}",
+            f"try: {cmd.example:show {path}}",
         )
     return contents

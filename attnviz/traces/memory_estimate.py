@@ -20,6 +20,7 @@ from attnviz.machine import memory
 from attnviz.machine.memory import memory_budget
 from attnviz.traces.plan import Plan
 from attnviz.traces.settings import Settings
+from attnviz.wording.surfaces import cmd, opt, phrase
 from attnviz.wording.words import counted
 
 # A cell is one pair of query and key in one head.
@@ -128,9 +129,9 @@ def streams_weights(
     raise AttnvizError(
         f"{counted(counts.tokens, 'token')} make {cells:,} weights; all steps together take "
         f"{memory.format_size(needed)}, and {device} has {memory.format_size(free)} free",
-        f"give at most about {fitting_tokens:,} tokens, fewer heads, or --dtype bfloat16"
+        f"give at most about {fitting_tokens:,} tokens, fewer heads, or {opt.dtype:bfloat16}"
         if fitting_tokens
-        else "try a smaller --dim, --head-dim or --feed-forward",
+        else f"try a smaller {opt.dim}, {opt.head_dim} or {opt.feed_forward}",
     )
 
 
@@ -144,18 +145,19 @@ def _refuse_budget_below_tile(
     if budget < least:
         kilobytes = -(-least // memory.UNITS["KB"])
         raise AttnvizError(
-            f"--memory-budget is {typed}, and one tile of {rows} × {keys} weights takes "
+            f"{opt.memory_budget:is {typed}}, and one tile of {rows} × {keys} weights takes "
             f"{kilobytes:,} KB",
-            f"try --memory-budget {kilobytes}KB, or more",
+            f"try {opt.memory_budget:{kilobytes}KB}, or more",
             about="memory_budget",
         )
 
 
 def _unstreamed_error(reason: str) -> AttnvizError:
     """Return the error that --stream is given, and something needs all weights in memory."""
+    streaming = phrase("streaming", f"{opt.stream} computes")
     return AttnvizError(
-        f"--stream computes weights where they are shown, and {reason}",
-        "leave --stream out",
+        f"{streaming} weights where they are shown, and {reason}",
+        f"leave {opt.stream} out",
         about="stream",
     )
 
@@ -168,8 +170,8 @@ def _streaming_note(counts: TraceSizes, needed: int, resolution: int, least: str
     return (
         f"all weights of {counts.tokens:,} tokens would take {memory.format_size(needed)}: they "
         "are computed only where they are shown, and a block of the map stands for "
-        f"{least}{' × '.join(f'{side:,}' for side in sides)} tokens (--memory-budget keeps more of "
-        "them)"
+        f"{least}{' × '.join(f'{side:,}' for side in sides)} tokens ({opt.memory_budget} keeps "
+        "more of them)"
     )
 
 
@@ -208,7 +210,8 @@ def trained_streaming_note(
             f"the vectors of {counted(tokens, 'token')} in {counted(sizes.layers, 'layer')} and "
             f"the maps of {counted(heads, 'head')} take {memory.format_size(needed)}, and {device} "
             f"has {memory.format_size(free)} free",
-            f"give {f'at most about {fitting:,} tokens, or ' * bool(fitting)}one layer: --layer 0",
+            f"give {f'at most about {fitting:,} tokens, or ' * bool(fitting)}one layer: "
+            f"{opt.layer:0}",
         )
     if settings.stream:
         return ""
@@ -269,7 +272,7 @@ def streams_comparison(
         f"{len(estimates)} ways of attending to {counted(counts.tokens, 'token')} take "
         f"{memory.format_size(needed)} side by side{unstreamed}, and there are "
         f"{memory.format_size(free)} free",
-        f"give at most about {fitting_tokens:,} tokens, or fewer --values",
+        f"give at most about {fitting_tokens:,} tokens, or fewer {opt.values}",
     )
 
 
@@ -290,7 +293,7 @@ def refuse_oversized_steps(cells: int, row_wise_cells: int) -> None:
         raise AttnvizError(
             f"every number of the steps takes {memory.format_size(needed_bytes)}, and there are "
             f"{memory.format_size(free)} free",
-            "give fewer tokens, or use attnviz run",
+            f"give fewer tokens, or use {cmd.run}",
         )
 
 

@@ -14,6 +14,7 @@ from attnviz.traces.models.card import CHANGEABLE_SETTINGS
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import Settings
 from attnviz.vectors.embedding_tables import FromTable
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import with_summary
 
 if TYPE_CHECKING:
@@ -148,8 +149,8 @@ class TrainedCard:
     def no_answers(self) -> tuple[str, str]:
         """Why the model predicts nothing (words after its name), and a hint about what to do."""
         if self.decoder_answers:
-            return "answers in its decoder; --attention is self, the encoder's", (
-                "give --attention decoder, or cross"
+            return f"answers in its decoder; {opt.attention} is self, the encoder's", (
+                f"give {opt.attention:decoder}, or cross"
             )
         return "makes vectors and gives no answers", (
             "use a model that continues texts, or fills in a [MASK]"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.traces.settings import ADDED_POSITIONS
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list
 
 if TYPE_CHECKING:  # --help lists the names of parts without torch
@@ -407,8 +408,8 @@ def parts_to_show(names: Sequence[str]) -> tuple[str, ...]:
         )
     if SHOW_RECEIVED in names and len({*names}) > 1:
         raise AttnvizError(
-            f"--show {SHOW_RECEIVED} colours the text, and shows no tables beside it",
-            f"ask for --show {SHOW_RECEIVED} alone, or leave it out",
+            f"{opt.show:{SHOW_RECEIVED}} colours the text, and shows no tables beside it",
+            f"ask for {opt.show:{SHOW_RECEIVED}} alone, or leave it out",
             about="show",
         )
     return tuple(PARTS_BY_SHOW_NAME) if SHOW_ALL in names else tuple(names)
@@ -421,9 +422,9 @@ def refuse_scores_of_streams(names: Sequence[str] | None) -> None:
               and PARTS_BY_SHOW_NAME[name].stage not in (None, "mixing")]  # fmt: skip
     if scores:
         raise AttnvizError(
-            f"--stream computes weights where they are shown, and {and_list(scores)} would need "
-            "all scores at once",
-            "leave --stream out, or show something else, such as --show received",
+            f"{opt.stream} computes weights where they are shown, and {and_list(scores)} would "
+            "need all scores at once",
+            f"leave {opt.stream} out, or show something else, such as {opt.show:received}",
             about="show",
         )
 

@@ -23,7 +23,7 @@ from attnviz.traces.settings import (
     resolve_scaling,
 )
 from attnviz.vectors.random_numbers import Seeds
-from attnviz.wording.commands import option_name
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 MATRIX_BY_WIDTH = {
@@ -155,8 +155,8 @@ def _resolve_heads(settings: Settings, matrices: Matrices, variant: Variant) -> 
     head_count = sizes.get("head", settings.heads or _infer_heads(settings, sizes, variant))
     if settings.heads not in (None, head_count):
         raise matrices.error(
-            f"--heads is {settings.heads}, but {matrices.source_text} has {head_count}",
-            f"leave --heads out, or give --heads {head_count}",
+            f"{opt.heads:is {settings.heads}}, but {matrices.source_text} has {head_count}",
+            f"leave {opt.heads} out, or give {opt.heads:{head_count}}",
         )
     _refuse_uneven_widths(matrices, head_count)
     return head_count
@@ -182,11 +182,10 @@ def _resolve_kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int
     inferred_count = heads // sharing if sharing > 1 else settings.kv_heads or heads
     count = matrices.sizes.get("group", inferred_count)
     if settings.kv_heads not in (None, count):
-        option = option_name("kv_heads")
         raise matrices.error(
-            f"{option} is {settings.kv_heads}, "
+            f"{opt.kv_heads:is {settings.kv_heads}}, "
             f"but {matrices.source_text} has {count} heads of keys and values",
-            f"leave it out, or give {option} {count}",
+            f"leave it out, or give {opt.kv_heads:{count}}",
             about="kv_heads",
         )
     refuse_uneven_heads(heads, count)
@@ -281,9 +280,9 @@ def _resolve_query_width(
         return settings.head_dim if has_given_scores else head_width(settings, variant, dim)
     if settings.head_dim not in (None, query_width):
         raise matrices.error(
-            f"--head-dim is {settings.head_dim}, "
+            f"{opt.head_dim:is {settings.head_dim}}, "
             f"but {matrices.source_text} has heads {query_width} wide",
-            f"leave --head-dim out, or give --head-dim {query_width}",
+            f"leave {opt.head_dim} out, or give {opt.head_dim:{query_width}}",
         )
     return query_width
 
@@ -296,9 +295,9 @@ def _resolve_feed_forward_width(settings: Settings, matrices: Matrices) -> int |
     width = matrices.sizes.get("hidden")
     if width is not None and settings.feed_forward not in (None, width):
         raise matrices.error(
-            f"--feed-forward is {settings.feed_forward}, "
+            f"{opt.feed_forward:is {settings.feed_forward}}, "
             f"but {matrices.source_text} has one {width} wide",
-            f"leave --feed-forward out, or give --feed-forward {width}",
+            f"leave {opt.feed_forward} out, or give {opt.feed_forward:{width}}",
         )
     return settings.feed_forward or width
 
@@ -327,7 +326,7 @@ def _scaling_without_width(settings: Settings) -> bool:
     if settings.scale:
         raise AttnvizError(
             "the scores are given, but not the width of the queries, whose square root scales them",
-            "give --head-dim, such as --head-dim 64",
+            f"give {opt.head_dim}, such as {opt.head_dim:64}",
         )
     return False
 
@@ -344,14 +343,14 @@ def refuse_unused(matrices: Matrices, settings: Settings, variant: Variant, dim:
         raise matrices.error(
             f"{matrices.source_text} gives matrices of layer {given_layers - 1}, but there "
             f"{'is 1 layer' if count == 1 else f'are {count} layers'}: they count from 0",
-            f"give --layers {given_layers}, "
-            "with the --heads, --norm and --activation that belong to it",
+            f"give {opt.layers:{given_layers}}, "
+            f"with the {opt.heads}, {opt.norm} and {opt.activation} that belong to it",
             about="layers",
         )
     has_given_positions = matrices.positions is not None and settings.model is None
     if has_given_positions and settings.positions != "none":  # a model's are those it has learned
         raise matrices.error(
-            f"--positions is {settings.positions}, "
+            f"{opt.positions:is {settings.positions}}, "
             f"but {matrices.source_text} gives positions as well",
             "leave one of them out",
             about="positions",
@@ -363,7 +362,7 @@ def _refuse_unused_in_attention(matrices: Matrices, variant: Variant) -> None:
     """Refuse given matrices that the variant lacks, or whose result is given as well."""
     if not variant.projected:
         names = (*PROJECTION_NAMES, *MEMORY_NAMES)
-        hint = "try --variant scaled, with --no-scale if need be"
+        hint = f"try {opt.variant:scaled}, with {opt.scale:no} if need be"
         _refuse_given_names(matrices, names, f"'{variant.name}' has no projections", hint)
     first_layer, hint = replace(matrices, upper_layers=()), "leave one of them out"
     for given_name, makers in MAKERS_BY_GIVEN_NAME.items():
@@ -375,7 +374,7 @@ def _refuse_unused_in_attention(matrices: Matrices, variant: Variant) -> None:
         _refuse_given_names(first_layer, ("kept",), reason, hint)
     if matrices.scores is not None and variant.additive:
         has_matrix = matrices.w_score is not None
-        used = "'w_score'" if has_matrix else f"{option_name('scoring')} additive"
+        used = "'w_score'" if has_matrix else f"{opt.scoring:additive}"
         raise matrices.error(
             f"the scores are given{in_file(matrices.source)}, but {used} says how to compute them",
             "leave one of them out",
@@ -384,7 +383,7 @@ def _refuse_unused_in_attention(matrices: Matrices, variant: Variant) -> None:
     if not variant.compared:
         reason = f"'{variant.name}' does not compare queries with keys"
         vectors = ("queries", "keys", "scores")
-        _refuse_given_names(matrices, vectors, reason, "try --variant causal")
+        _refuse_given_names(matrices, vectors, reason, f"try {opt.variant:causal}")
 
 
 def _refuse_unused_in_block(matrices: Matrices, settings: Settings) -> None:
@@ -392,21 +391,23 @@ def _refuse_unused_in_block(matrices: Matrices, settings: Settings) -> None:
     the settings have none.
     """
     if not settings.has_blocks:
-        layers_option = f"--layers {len(matrices.upper_layers) + 1}"
-        hint = f"give {layers_option}, with the --heads, --norm and --activation that belong to it"
+        hint = (
+            f"give {opt.layers:{len(matrices.upper_layers) + 1}}, with the {opt.heads}, {opt.norm} "
+            f"and {opt.activation} that belong to it"
+        )
         reason = "there is no transformer block"
         _refuse_given_names(matrices, GIVEN_BLOCK_NAMES, reason, hint)
         hint += "; or, to read it without a block, key_embeddings and key_tokens"
         _refuse_given_names(matrices, MEMORY_NAMES, reason, hint)
     if settings.attention_only:
-        option = option_name("attention_only")
-        reason, hint = f"{option} leaves feed-forward out", f"leave {option} out"
+        reason = f"{opt.attention_only} leaves feed-forward out"
+        hint = f"leave {opt.attention_only} out"
         _refuse_given_names(matrices, FEED_FORWARD_NAMES, reason, hint)
     if settings.norm == "none":
-        reason, hint = "--norm none has no LayerNorm", "give --norm post or pre"
+        reason, hint = f"{opt.norm:none} has no LayerNorm", f"give {opt.norm:post} or pre"
         _refuse_given_names(matrices, NORM_NAMES, reason, hint)
     if settings.memory is None and matrices.memory is None and matrices.memory_tokens is None:
-        hint = "give --memory TEXT, or 'memory' in the file"
+        hint = f"give {opt.memory:TEXT}, or 'memory' in the file"
         _refuse_given_names(matrices, CROSS_NAMES, "there is no second sentence to read", hint)
 
 

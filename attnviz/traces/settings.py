@@ -44,9 +44,9 @@ from attnviz.options.values import (
 )
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, PACKAGED_TRANSFORMERS, shipped_names
-from attnviz.wording.commands import option_name
 from attnviz.wording.keywords import with_checked_fields, with_defaults
 from attnviz.wording.rules import Rule, check_rules, rules_for
+from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import and_list, counted
 
 if TYPE_CHECKING:
@@ -113,9 +113,9 @@ SHIPPED_NAMES: dict[str, Collection[str]] = {  # by the settings that name somet
 def _variant_hint(name: str) -> str:
     """Return the hint for what people take for a variant: several of them, or cross-attention."""
     if "," in name and {*name.split(",")} <= {*VARIANTS}:
-        return f"several are compared: attnviz compare TEXT --by variant --values {name}"
+        return f"several are compared: {cmd.compare:TEXT --by variant --values {name}}"
     if name.lower().partition("-")[0] == "cross":
-        return "cross-attention is to a second text: --memory TEXT"
+        return f"cross-attention is to a second text: {opt.memory:TEXT}"
     return ""
 
 
@@ -151,7 +151,7 @@ class Settings(
         for name, lowest, highest in RANGES:
             refuse_out_of_range(name, getattr(self, name), lowest, highest)
         if self.memory_budget is not None:
-            memory.parse_size(self.memory_budget, option_name("memory_budget"))
+            memory.parse_size(self.memory_budget, opt.memory_budget)
         refuse_out_of_range("feed_forward", self.feed_forward, 1, MAX_DIM)
         check_rules(self, SETTING_RULES)
         parse_heads_off(self.without)  # refuses words that name no heads
@@ -193,18 +193,18 @@ def _must_be(
         number = getattr(settings, name)
         return number is not None and not holds(number)
 
-    problem = f"{{option}} is {{it.{name}:{digits}g}}, and must be {bounds}"
+    problem = f"{{option:is {{it.{name}:{digits}g}}}}, and must be {bounds}"
     return Rule(name, is_outside, problem, f"try {example}")
 
 
-TEMPERATURES = "{option} 0.5 (sharper) or {option} 2 (flatter)"
+TEMPERATURES = "{option:0.5} (sharper) or {option:2} (flatter)"
 VARIANT_PROBLEMS = {  # what is refused of a variant without queries and keys
-    "memory": "--memory needs queries of one sentence and keys of another, but '{it.variant}' has "
-    "neither: it attends with the embeddings themselves",
-    "scoring": "'{it.variant}' attends with the embeddings themselves, and --scoring {it.scoring} "
-    "is about queries and keys",
+    "memory": "{opt.memory} needs queries of one sentence and keys of another, but '{it.variant}' "
+    "has neither: it attends with the embeddings themselves",
+    "scoring": "'{it.variant}' attends with the embeddings themselves, and "
+    "{opt.scoring:{it.scoring}} is about queries and keys",
     "kv_heads": "'{it.variant}' attends with the embeddings themselves: its heads have no keys and "
-    "values to share, and --kv-heads is {it.kv_heads}",
+    "values to share, and {opt.kv_heads:is {it.kv_heads}}",
 }
 SETTING_RULES: tuple[Rule, ...] = (
     _must_be("temperature", "above 0", lambda number: number > 0, TEMPERATURES),
@@ -213,17 +213,17 @@ SETTING_RULES: tuple[Rule, ...] = (
         "soft_cap",
         f"from {SOFT_CAP_RANGE[0]:g} to {SOFT_CAP_RANGE[1]:g}",
         lambda number: SOFT_CAP_RANGE[0] <= number <= SOFT_CAP_RANGE[1],
-        "{option} 50",
+        "{option:50}",
     ),
-    _must_be("dropout", "at least 0 and below 1", lambda number: 0 <= number < 1, "{option} 0.1"),
-    _must_be("position_base", "at least 1", lambda number: number >= 1, "{option} 10000", ".15"),
-    _must_be("position_base", "finite", math.isfinite, "{option} 10000", ".15"),
+    _must_be("dropout", "at least 0 and below 1", lambda number: 0 <= number < 1, "{option:0.1}"),
+    _must_be("position_base", "at least 1", lambda number: number >= 1, "{option:10000}", ".15"),
+    _must_be("position_base", "finite", math.isfinite, "{option:10000}", ".15"),
     *rules_for(
         ["position_base"],
         lambda it: it.positions not in POSITIONS_WITH_BASE,
         f"{{option}} is for the angles of {and_list(POSITIONS_WITH_BASE)} positions, "
-        "but --positions is {it.positions}",
-        "give --positions rotary",
+        "but {opt.positions:is {it.positions}}",
+        f"give {opt.positions:rotary}",
     ),
     *(
         replace(rule, about="variant")
@@ -232,25 +232,25 @@ SETTING_RULES: tuple[Rule, ...] = (
             [name],
             lambda it: not VARIANTS[it.variant].projected,
             problem,
-            "try --variant scaled",
+            f"try {opt.variant:scaled}",
         )
     ),
     *rules_for(
         ["item"],
         lambda it: it.given is None,
-        "{option} chooses one of a batch, but there is no --given",
+        "{option} chooses one of a batch, but there is no {opt.given}",
         "give a file of matrices",
     ),
     *rules_for(
         ["norm", "activation", "feed_forward", "attention_only"],
         lambda it: not it.has_blocks,
         "{option} is about transformer blocks, but there is none",
-        "give --layers 1",
+        f"give {opt.layers:1}",
     ),
     *rules_for(
         ["activation", "feed_forward"],
         lambda it: it.attention_only,
-        "{option} is about feed-forward, which --attention-only leaves out",
+        "{option} is about feed-forward, which {opt.attention_only} leaves out",
         "leave one of them out",
     ),
 )
@@ -258,7 +258,7 @@ TRAINED_ONLY_RULES = rules_for(
     TRAINED_ONLY_SETTINGS,
     lambda _: True,
     "{option} is about trained models, and no trained model is given",
-    "give --model minilm, a folder, or a name on a hub",
+    f"give {opt.model:minilm}, a folder, or a name on a hub",
 )
 
 
@@ -389,8 +389,9 @@ def head_width(settings: Settings, variant: Variant, dim: int) -> int:
     if dim % variant.heads:
         raise AttnvizError(
             f"a width of {dim} does not split into {variant.heads} equal heads",
-            f"try --heads {_nearest_divisor(dim, variant.heads)}, "
-            f"--dim {max(1, round(dim / variant.heads)) * variant.heads}, or give --head-dim",
+            f"try {opt.heads:{_nearest_divisor(dim, variant.heads)}}, "
+            f"{opt.dim:{max(1, round(dim / variant.heads)) * variant.heads}}, or give "
+            f"{opt.head_dim}",
         )
     return dim // variant.heads
 
@@ -400,9 +401,9 @@ def refuse_uneven_heads(heads: int, kv_heads: int | None) -> None:
     if kv_heads and heads % kv_heads:
         nearest = _nearest_divisor(heads, kv_heads)
         raise AttnvizError(
-            f"{option_name('kv_heads')} is {kv_heads}, and {counted(heads, 'head')} cannot share "
-            "so many evenly",
-            f"try {option_name('kv_heads')} {nearest}",
+            f"{opt.kv_heads:is {kv_heads}}, and {counted(heads, 'head')} cannot share so many "
+            "evenly",
+            f"try {opt.kv_heads:{nearest}}",
             about="kv_heads",
         )
 
@@ -411,17 +412,21 @@ def refuse_odd_rotary(settings: Settings, width: int | None) -> None:
     """Refuse rotary positions for an odd width: they rotate pairs of numbers."""
     if settings.positions in ROTARY_POSITIONS and width and width % 2:
         problem = f"rotary positions rotate pairs of numbers, but a head is {width} wide"
-        raise AttnvizError(problem, f"try --head-dim {width + 1}", about="positions")
+        raise AttnvizError(problem, f"try {opt.head_dim:{width + 1}}", about="positions")
 
 
 def _refuse_unsplit_width(settings: Settings, variant: Variant, dim: int) -> None:
     """Refuse a --head-dim whose heads are not together as wide as an embedding."""
     if settings.head_dim is not None and settings.head_dim * variant.heads != dim:
-        options = f"--head-dim {dim // variant.heads}" if dim % variant.heads == 0 else "--heads 1"
+        options = (
+            f"{opt.head_dim:{dim // variant.heads}}"
+            if dim % variant.heads == 0
+            else f"{opt.heads:1}"
+        )
         raise AttnvizError(
             f"'{variant.name}' attends with the embeddings themselves, so its heads divide their "
             f"width of {dim}; {variant.heads} × {settings.head_dim} is not {dim}",
-            f"try {options}, or --variant scaled",
+            f"try {options}, or {opt.variant:scaled}",
         )
 
 
@@ -438,8 +443,8 @@ def refuse_out_of_range(name: str, value: int | None, lowest: int, highest: int 
     bounds = f"at least {lowest}" if highest is None else f"from {lowest} to {highest:,}"
     nearest = lowest if value < lowest else highest
     raise AttnvizError(
-        f"{option_name(name)} is {value}, and must be {bounds}",
-        f"try {option_name(name)} {nearest}",
+        f"{opt[name]:is {value}}, and must be {bounds}",
+        f"try {opt[name]:{nearest}}",
         about=name,
     )
 
@@ -488,7 +493,7 @@ def refuse_missing_heads(without: str | None, layers: int, heads: int) -> None:
     for layer, head in parse_heads_off(without):
         if layer >= layers or head >= heads:
             raise AttnvizError(
-                f"--without names {format_head_id(layer, head)}, but there is no such head",
+                f"{opt.without} names {format_head_id(layer, head)}, but there is no such head",
                 f"there {'is' if layers * heads == 1 else 'are'} {_all_heads_text(layers, heads)}",
                 about="without",
             )
@@ -527,7 +532,7 @@ def _parse_head_off(word: str) -> tuple[HeadId, AblationValue]:
 def _without_error(problem: str) -> AttnvizError:
     """Return an error about --without; `problem` follows the option: "names no head"."""
     return AttnvizError(
-        f"--without {problem}",
-        "try --without L1H1 (layer 1, head 1), or --without L0H0=mean",
+        f"{opt.without} {problem}",
+        f"try {opt.without:L1H1} (layer 1, head 1), or {opt.without:L0H0=mean}",
         about="without",
     )

@@ -9,23 +9,16 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from attnviz.attention.variants import VARIANTS
 from attnviz.errors import AttnvizError
 from attnviz.machine import files, memory
-from attnviz.tokens.tokenizers import TOKENIZERS
-from attnviz.traces.settings import CHOICES_BY_SETTING
 
 _JSON_TEXT_PATTERN = re.compile(r'("[^"]*")(\s*:)?')  # in text without escaped quotes
 _BYTES_BY_JSON_MARK = {"[": 96, "{": 256, '"': 32, ":": 64, ",": 40}  # at most, of Python objects
-OPTION_PATTERN = re.compile(r"--(no-)?([a-z]+(?:-[a-z]+)*)(?: (\d[\d.]*|\w+))?")
-OPTIONS_WITHOUT_KEY = ("limit",)  # options that no file has as a key
-SETTING_WORDS = (word for _, words in CHOICES_BY_SETTING.values() for word in words)
-WORDS_AS_VALUES = {*VARIANTS, *TOKENIZERS, *SETTING_WORDS}
 
 Anything = TypeVar("Anything")
 
@@ -165,30 +158,3 @@ def _contents_fit_types(value: Any, inner_types: tuple[Any, ...]) -> bool:
     if isinstance(value, tuple) and inner_types[-1] is not Ellipsis:
         return len(value) == len(inner_types) and all(map(fits_type, value, inner_types))
     return all(fits_type(item, inner_types[0]) for item in value)
-
-
-def options_as_keys(error: AttnvizError, *, exceptions: Collection[str] = ()) -> AttnvizError:
-    """Return an error about options of a command, rewritten as one about keys of a TOML file.
-
-    `exceptions` are options (without dashes) that stay as they are.
-
-    >>> error = AttnvizError("--dim is 0", "try --head-dim 4, --no-scale or --variant plain")
-    >>> options_as_keys(error).hint
-    "try head_dim = 4, scale = false or variant = 'plain'"
-    """
-
-    def replace_option(match: re.Match[str]) -> str:
-        negation, option, value = match[1], match[2], match[3] or ""
-        if option in (*OPTIONS_WITHOUT_KEY, *exceptions):
-            return match[0]
-        name = option.replace("-", "_")
-        if negation:
-            return f"{name} = false{value and ' ' + value}"
-        if value[:1].isdigit():
-            return f"{name} = {value}"
-        return (
-            f"{name} = '{value}'" if value in WORDS_AS_VALUES else f"{name}{value and ' ' + value}"
-        )
-
-    problem, hint = (OPTION_PATTERN.sub(replace_option, text) for text in (str(error), error.hint))
-    return AttnvizError(problem, hint, about=error.about, file=error.file)

@@ -6,7 +6,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, cached_property, partial
@@ -17,7 +17,8 @@ from attnviz.errors import AttnvizError, unknown_name_error
 from attnviz.machine import files
 from attnviz.traces import structured_text
 from attnviz.traces.settings import Settings, untrusted_settings
-from attnviz.traces.structured_text import blank_escapes, depth_error, fits_type, options_as_keys
+from attnviz.traces.structured_text import blank_escapes, depth_error, fits_type
+from attnviz.wording.surfaces import Surface, speaking
 
 MAX_NAME_PARTS = 16  # of a name with dots
 MAX_LIST_NAMES = 250_000  # in a TOML text: each takes up to 1 kB
@@ -338,18 +339,17 @@ class Table:
         """Add the file and a line to errors raised inside, unless they have a file.
 
         The line is that of the key an error is about, if it is in this table, otherwise that of
-        `keys`. `about` begins the message. With `options`, errors about options are rewritten for
-        keys.
+        `keys`. `about` begins the message. With `options`, errors about options are about keys.
         """
         try:
-            yield
+            with speaking(Surface.TOML) if options else nullcontext():
+                yield
         except AttnvizError as error:
             if error.file:
                 raise
-            rewritten = options_as_keys(error) if options else error
             if error.about in self.values and error.about:
                 keys = (error.about,)
-            raise self.error(f"{about}{rewritten}", rewritten.hint, *keys) from None
+            raise self.error(f"{about}{error}", error.hint, *keys) from None
 
     def refuse_unknown(
         self,

@@ -24,13 +24,14 @@ from attnviz.machine import files
 from attnviz.machine.panics import is_panic, silencing_panics
 from attnviz.tokens.tokenizer_limits import refuse_growing_files
 from attnviz.tokens.tokens import Tokens
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 TOKENIZER_FILE = "tokenizer.json"
 WORD_START_MARKS = ("Ġ", "▁")  # of other vocabularies "##" marks pieces within a word
 UNKNOWN_TOKENS = ("[UNK]", "<unk>", "<|unk|>")
 MAX_COMPONENT_WORDS = 25_000  # those with the lowest ids, mostly the most frequent
-WORD_TOKENIZER_HINT = "cut the text with --tokenizer words"
+WORD_TOKENIZER_HINT = f"cut the text with {opt.tokenizer:words}"
 SINGLE_WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX_FILE = "model.safetensors.index.json"  # which file holds which tensor
 EMBEDDING_TABLE_NAMES = (  # may have a prefix, such as "bert.embeddings."
@@ -85,8 +86,8 @@ def look_up_vectors(
     width = lexicon.table.width
     if dim is not None and dim > width:
         raise AttnvizError(
-            f"--dim is {dim}, but the vectors of '{name}' are {width} wide",
-            f"leave --dim out, or give at most {width}",
+            f"{opt.dim:is {dim}}, but the vectors of '{name}' are {width} wide",
+            f"leave {opt.dim} out, or give at most {width}",
             about="dim",
         )
     words = list(map(_lookup_word, tokens.pieces, tokens.labels))
@@ -125,9 +126,9 @@ def _word_components(
     words = lexicon.whole_word_ids()
     if dim >= len(words):
         raise AttnvizError(
-            f"--dim is {dim}, but the {counted(len(words), 'whole word')} of '{name}' give fewer "
-            "components",
-            f"leave --dim out: vectors are then {lexicon.table.width} wide",
+            f"{opt.dim:is {dim}}, but the {counted(len(words), 'whole word')} of '{name}' give "
+            "fewer components",
+            f"leave {opt.dim} out: vectors are then {lexicon.table.width} wide",
             about="dim",
         )
     return principal_components(lexicon.table.read_many_rows(words), dim)
@@ -288,8 +289,8 @@ def find_table(folder: Path) -> EmbeddingTable:
                 return EmbeddingTable(path, name, rows, width)
     raise AttnvizError(
         f"the safetensors of '{folder.name}' contain no table of embeddings",
-        f"name it yourself: --embeddings {folder.name}/{SINGLE_WEIGHTS_FILE}#NAME, "
-        "with the model's --tokenizer",
+        f"name it yourself: {opt.embeddings:{folder.name}/{SINGLE_WEIGHTS_FILE}#NAME}, "
+        f"with the model's {opt.tokenizer}",
         about="embeddings",
     )
 

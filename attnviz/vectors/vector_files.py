@@ -15,6 +15,7 @@ from attnviz.errors import AttnvizError, is_one_word
 from attnviz.machine import files
 from attnviz.tokens.tokens import Tokens
 from attnviz.vectors.arrays import read_numpy_arrays, read_safetensors
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 Matrix = Shaped[np.ndarray, "row dim"]
@@ -48,7 +49,7 @@ def _rows_of_tokens(matrix: Matrix, tokens: Tokens, path: str) -> Vectors:
             raise AttnvizError(
                 f"'{path}' has no vector for '{label}': its id is {number}, but the file has "
                 f"{counted(len(matrix), 'row')}",
-                "use the --tokenizer that the vectors were made for",
+                f"use the {opt.tokenizer} that the vectors were made for",
             )
     return np.asarray(matrix[np.asarray(tokens.ids)], dtype=np.float64)
 
@@ -89,7 +90,7 @@ def _vectors_of_words(path: Path, tokens: Tokens) -> Vectors:
         if word not in by_word and word.lower() not in by_word:
             raise AttnvizError(
                 f"'{path}' has no vector for '{label}'",
-                "use --tokenizer words, or a file that has all the words of the text",
+                f"use {opt.tokenizer:words}, or a file that has all the words of the text",
             )
     vectors = [by_word[word] if word in by_word else by_word[word.lower()] for word in words]
     for word, vector in zip(words, vectors, strict=True):

@@ -26,6 +26,7 @@ from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import heads_off_names, heads_off_suffix
 from attnviz.views.reading import token_axis
 from attnviz.wording.numbers import fixed_text, percent_text, share_text
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, bidi_isolated, or_list
 
 RANK_TITLES = ("1st", "2nd", "3rd")  # columns of a table of answers
@@ -46,19 +47,19 @@ def require_prediction(trace: Trace) -> Prediction:
     """
     if trace.prediction is not None:
         return trace.prediction
-    refuse_weights_only(trace, "--predict shows what a model answers", "predict")
-    problem_start, card = "--predict shows what a model answers, but", trace.trained
+    refuse_weights_only(trace, f"{opt.predict} shows what a model answers", "predict")
+    problem_start, card = f"{opt.predict} shows what a model answers, but", trace.trained
     if card is not None:
         reason, alternative = card.no_answers
         raise AttnvizError(
             f"{problem_start} '{card.name}' ({card.kind}) {reason}",
-            f"leave out --predict, or {alternative}",
+            f"leave out {opt.predict}, or {alternative}",
             about="predict",
         )
     by_model = isinstance(trace.origin, FromModel)
     raise AttnvizError(
         f"{problem_start} {'this model gives no answers' if by_model else 'there is no model'}",
-        "try --model agreement",
+        f"try {opt.model:agreement}",
         about="predict",
     )
 

@@ -57,6 +57,7 @@ from attnviz.views.settings_line import ATTENTION_PART, settings_line
 from attnviz.views.view import Excerpt, Group, TableData, View, build_page
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import exact_text
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list
 
 MAX_DIFFERENCE_PANELS = 6  # a picture of more panels has no differences
@@ -147,7 +148,7 @@ def _refuse_curves(*, curves: bool) -> None:
     if curves:
         raise AttnvizError(
             "curves are drawn over many seeds, and each needs all weights of the text in memory",
-            "leave --curves out, or give a shorter text",
+            f"leave {opt.curves} out, or give a shorter text",
             about="curves",
         )
 
@@ -297,8 +298,8 @@ def _query_row(comparison: Comparison, query: int | str) -> int:
         return find_in_both(sentences, query)
     if len({tokens.ids for tokens in sentences}) > 1:
         raise AttnvizError(
-            "each tokenizer makes its own tokens, but --query names one of them",
-            "leave --query out, or --by tokenizer",
+            f"each tokenizer makes its own tokens, but {opt.query} names one of them",
+            f"leave {opt.query} out, or {opt.by:tokenizer}",
         )
     return comparison.base.tokens.index(query, "query")
 

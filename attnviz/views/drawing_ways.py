@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnviz.errors import AttnvizError, refuse_unknown_name
+from attnviz.wording.surfaces import opt
 
 
 @dataclass(frozen=True)
@@ -48,30 +49,30 @@ def refuse_impossible_way(
     refuse_unknown_name("way to draw", name, DRAWING_WAYS)
     if DRAWING_WAYS[name].needs_query and query is None:
         raise AttnvizError(
-            f"--as {name} draws what one token attends to, and no --query is given",
-            "add --query 1, or use --as heatmap or arcs",
+            f"{opt.as_:{name}} draws what one token attends to, and no {opt.query} is given",
+            f"add {opt.query:1}, or use {opt.as_:heatmap} or arcs",
         )
     other_parts = [part for part in show or () if part != "weights"]
     if DRAWING_WAYS[name].weights_only and other_parts:
         raise AttnvizError(
-            f"--as {name} draws weights, but --show asks for {', '.join(other_parts)}",
-            f"leave out --show or --as {name}",
+            f"{opt.as_:{name}} draws weights, but {opt.show} asks for {', '.join(other_parts)}",
+            f"leave out {opt.show} or {opt.as_:{name}}",
         )
     if DRAWING_WAYS[name].weights_only and predict:
         raise AttnvizError(
-            f"--as {name} draws weights, but --predict shows a table of answers",
-            f"leave out --predict or --as {name}",
+            f"{opt.as_:{name}} draws weights, but {opt.predict} shows a table of answers",
+            f"leave out {opt.predict} or {opt.as_:{name}}",
         )
 
 
 def refuse_beside_received(as_: str | None, query: object, *, predict: bool) -> None:
     """Refuse what `--show received` cannot be combined with: it is of all queries together."""
-    others = {"as": as_ not in (None, "terminal"), "query": query is not None, "predict": predict}
+    others = {"as_": as_ not in (None, "terminal"), "query": query is not None, "predict": predict}
     if name := next((name for name, is_given in others.items() if is_given), None):
         raise AttnvizError(
-            "--show received colours the text by what all tokens together attend to, and "
-            f"--{name} shows something else",
-            f"leave out --{name}, or --show received",
+            f"{opt.show:received} colours the text by what all tokens together attend to, and "
+            f"{opt[name]} shows something else",
+            f"leave out {opt[name]}, or {opt.show:received}",
             about="show",
         )
 
@@ -81,10 +82,10 @@ def refuse_long_drawing(name: str | None, tokens: int) -> None:
     most = None if name is None or name not in DRAWING_WAYS else DRAWING_WAYS[name].most_tokens
     if most is not None and tokens > most:
         raise AttnvizError(
-            f"--as {name} draws each token of a text, and {tokens:,} are too many to read (at most "
-            f"{most:,})",
-            "--query 1 lists what a token attends to most, --show received colours what is read "
-            "most; or give a shorter text",
+            f"{opt.as_:{name}} draws each token of a text, and {tokens:,} are too many to read (at "
+            f"most {most:,})",
+            f"{opt.query:1} lists what a token attends to most, {opt.show:received} colours what "
+            "is read most; or give a shorter text",
             about="as",
         )
 
@@ -93,8 +94,8 @@ def refuse_logarithm(*, log: bool) -> None:
     """Refuse logarithmic colours of anything but the map of a long text."""
     if log:
         raise AttnvizError(
-            "--log colours the map of a long text, and this shows something else",
-            "leave --log out, or add --stream",
+            f"{opt.log} colours the map of a long text, and this shows something else",
+            f"leave {opt.log} out, or add {opt.stream}",
             python_hint="leave 'log' out; the map of a long text has such colours",
             about="log",
         )

@@ -17,6 +17,7 @@ from attnviz.views.grids.live_model import LiveModel
 from attnviz.views.origin_words import trained_lengths
 from attnviz.views.view import View
 from attnviz.wording.rules import check_rules
+from attnviz.wording.surfaces import opt
 
 MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
 MAX_LIVE_NUMBERS = 60_000  # of a model: about 230 kB in a page
@@ -29,15 +30,16 @@ def with_live_model(view: View, trace: Trace, part: str | None) -> View:
     """Return the View of a Trace, with the model for pages; refuses what no page can compute."""
     if not isinstance(trace.origin, FromSeed | FromModel):
         raise AttnvizError(
-            "--live makes a page that computes, and these weights were given, not computed",
-            "leave --live out, or give a text with --model agreement, or without a model",
+            f"{opt.live} makes a page that computes, and these weights were given, not computed",
+            f"leave {opt.live} out, or give a text with {opt.model:agreement}, or without a model",
         )
     check_rules(trace.origin.settings, LIVE_RULES)
     if part is not None or view.head_explorer is None:
-        option = "--show" if part is None else "--window"
+        option = opt.show if part is None else opt.part
         raise AttnvizError(
-            f"--live makes a page with all heads of a text, and {option} asks for something else",
-            f"leave {option} out, or --live",
+            f"{opt.live} makes a page with all heads of a text, and {option} asks for something "
+            "else",
+            f"leave {option} out, or {opt.live}",
         )
     return replace(view, live=build_live_model(trace))
 
@@ -46,9 +48,9 @@ def build_live_model(trace: Trace) -> LiveModel:
     """Return what a page needs to compute a Trace again; refuses long texts and large models."""
     if len(trace.tokens) > MAX_LIVE_TOKENS or trace.layers[0].weights_on_demand is not None:
         raise AttnvizError(
-            f"--live computes texts of at most {MAX_LIVE_TOKENS} tokens, and this one has "
+            f"{opt.live} computes texts of at most {MAX_LIVE_TOKENS} tokens, and this one has "
             f"{len(trace.tokens):,}",
-            "give a shorter text, or leave --live out",
+            f"give a shorter text, or leave {opt.live} out",
         )
     trace = with_blanks(trace)
     tensors = {name: tensor_to_numpy(tensor) for name, tensor in _live_tensors(trace)}
@@ -95,9 +97,9 @@ def refuse_large_model(count: int) -> None:
     """Refuse a model of so many numbers that a page would be too large."""
     if count > MAX_LIVE_NUMBERS:
         raise AttnvizError(
-            f"--live puts the model into the page, and this one has {count:,} numbers (at most "
+            f"{opt.live} puts the model into the page, and this one has {count:,} numbers (at most "
             f"{MAX_LIVE_NUMBERS:,})",
-            "give a smaller --dim or fewer --layers, or leave --live out",
+            f"give a smaller {opt.dim} or fewer {opt.layers}, or leave {opt.live} out",
         )
 
 

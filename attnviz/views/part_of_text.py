@@ -35,6 +35,7 @@ from attnviz.views.notes import heads_off_notes
 from attnviz.views.trace_choices import PICTURE_PARTS, TraceChoices, shared_fields
 from attnviz.views.view import Group, View
 from attnviz.wording.rules import Rule, check_rules
+from attnviz.wording.surfaces import opt
 
 CELL_BYTES = 25  # of a part: weights and masks, and their copies in 64 bits while they are drawn
 MAX_DRAWN = 512  # cells on each side of a picture
@@ -46,14 +47,15 @@ BESIDE_PART_RULES = tuple(
     Rule(
         "part",
         when,
-        f"--window {{it.part}} shows a part of the weights, and {reason}",
-        f"leave {reason.split()[0]} out, or --window {{it.part}}",
+        f"{{option:{{it.part}}}} shows a part of the weights, and {reason}",
+        f"leave {opt[name]} out, or {{option:{{it.part}}}}",
     )
-    for reason, when in (
-        ("--show {it.show_text} asks for something else",
+    for name, reason, when in (
+        ("show", "{opt.show:{it.show_text}} asks for something else",
          lambda it: it.parts not in (None, PICTURE_PARTS)),
-        ("--as {it.as_} draws whole texts", lambda it: it.as_ not in (None, "heatmap", "terminal")),
-        ("--predict shows answers", lambda it: it.predict),
+        ("as_", "{opt.as_:{it.as_}} draws whole texts",
+         lambda it: it.as_ not in (None, "heatmap", "terminal")),
+        ("predict", "{opt.predict} shows answers", lambda it: it.predict),
     )
 )  # fmt: skip
 

@@ -44,6 +44,7 @@ from attnviz.views.trace_choices import shared_fields
 from attnviz.views.view import HEAD_COLUMNS, Excerpt, Group, TableData, TableLines, View, head_cells
 from attnviz.wording.numbers import significant_text
 from attnviz.wording.printable import PERCENT
+from attnviz.wording.surfaces import opt
 
 MAX_HEADS = 4  # heads that are shown one by one; of more, their mean
 MAX_TEXT_TOKENS = 5000  # a longer text is shown in excerpts
@@ -336,7 +337,7 @@ def _column_sums(head: Head) -> Float[np.ndarray, "key"]:
         if band.values.min(initial=0) < 0:
             raise AttnvizError(
                 "some weights are negative, so that no token receives a share of them",
-                "use --show weights",
+                f"use {opt.show:weights}",
                 about="show",
             )
     return sums

@@ -192,27 +192,9 @@ _FIELD_BY_OPTION = {option_name(name): name for name in CHOICE_FIELDS}
 _VALUE_BY_FLAG = {option_name(f"no_{name}"): {name: False} for name in FLAG_FIELDS} | {
     option_name(name): {name: True} for name in FLAG_FIELDS
 }
-# In an error: a whole command, an option with what may be its value, or a quoted name.
-COMMANDS_AND_OPTIONS = re.compile(
-    r"""attnviz\ (?P<command>[a-z]+)
-        (?:\ (?:--?[a-z-]+(?:[ =][^\s;,-][^\s;,]*)?|(?:"[^"]*"|'[^']*')+|[A-Z]+\b|[^\s;,]*[/.]\w+))*
-    |(?<![\w-])--(?P<option>[a-z]+(?:-[a-z]+)*)
-        (?:\ (?P<value>'[^']*'|(?:-?\d|:)[\w.:]*(?:x[\d.]+|,[\d:]+)?
-            |[A-Za-z][\w/.=+:-]*(?:,[\w+=]+)*))?
-    |(?<![\w-])-o\ (?P<path>[\w{}./-]*[\w}])
-    |(?<!\w)'[^']*'(?!\w)""",
-    re.VERBOSE,
-)
 PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")
-HEADS_AS_VALUE = re.compile(r"(L\d+)?H\d+(=\w+)?([,+](L\d+)?H\d+(=\w+)?)*")
-VALUE_WORDS = frozenset((  # values that errors suggest
-    "additive", "agreement", "alibi", "arcs", "bfloat16", "causal", "cpu", "cross", "decoder",
-    "effect", "float32", "float64", "gpt2", "gradient", "heatmap", "max", "mean", "minilm", "none",
-    "norm", "post", "pre", "reverse", "rollout", "rotary", "scaled", "scores", "self", "sentence",
-    "tokenizer", "toy", "weight", "without", "words",
-))  # fmt: skip
-AFTER_OPTION = re.compile(r"--[a-z-]+ (?!(?:and|or) )[^\s,]+ $")
 TOKEN_KEYWORDS = ("query", "key", "source", "to")
+OPTIONS_WITHOUT_KEY = ("item", "out", "query")  # choose from a file what is shown
 COMMAND_OPTIONS = ("json", "limit", "no_pager", "quiet", "verify")
 FUNCTIONS = {  # by command
     "run": "trace", "inspect": "inspect", "steps": "steps", "compare": "compare", "learn": "learn",
@@ -221,7 +203,7 @@ FUNCTIONS = {  # by command
 CALLS = {"out": "save", "file": "Path", "texts": "Path", "trace": "load"}  # by option
 PYTHON_NAMES = {"seconds_per_step": "seconds"}  # keywords that are named differently from options
 SHORT_OPTIONS = {"-o": "--out", "-t": "--tokenizer"}
-IS_VALUE = re.compile(r" is (-?\d|'|empty\b|None\b)")  # after a name: it is plainly a subject
+PLACEHOLDERS = ("FILE", "FOLDER", "N", "NAME", "OTHER", "TASK", "TEXT", "TOKEN")
 KEYWORDS = (
     *(*_FIELD_BY_OPTION.values(), "batch", "rate", "steps", "task", "trust_remote_code"),
     *("until", "watch", "part"),
@@ -273,59 +255,41 @@ def path_in_command(name: str, path: str) -> str:
     return f"./{short_path}" if name == "model" and short_path != path else short_path
 
 
-def options_as_keywords(text: str) -> str:
-    """Return the problem or the hint of an error with options of a command as keywords of Python,
-    whole commands as calls, and numbers of tokens as positions: commands count from 1, Python from
-    0.
+def is_flag(name: str) -> bool:
+    return name in FLAG_FIELDS and name not in COMMAND_OPTIONS
 
-    Commands and options that no function has stay as they are.
 
-    >>> print(options_as_keywords("--merge rollout uses all layers, but --layer picks one"))
-    merge="rollout" uses all layers, but 'layer' picks one
-    >>> options_as_keywords("try --from it --to animal, or attnviz inspect TEXT --layer 0")
-    'try source="it", to="animal", or inspect("…", layer=0)'
-    >>> options_as_keywords("try --query 1, or --as arcs")
-    'try query=0, or as_="arcs"'
+def typed_name(name: str) -> str:
+    """Return an option as errors write it: one that is nearly always typed short is short.
+
+    >>> typed_name("out"), typed_name("tokenizer")
+    ('-o', '--tokenizer')
     """
-
-    def replace_option(match: re.Match[str]) -> str:
-        if match["path"]:
-            return f'save("{match["path"]}")'
-        if match["option"] is None:
-            return _python_call(match[0]) if match["command"] in FUNCTIONS else match[0]
-        option, word = f"--{match['option']}", match["value"]
-        rest = f" {word}" if word else ""
-        if option in _VALUE_BY_FLAG:
-            [(name, flag)] = _VALUE_BY_FLAG[option].items()
-            return f"{name}={flag}{rest}"
-        name = _field_of_option(option, word or "")
-        if name in CALLS:
-            return f"{CALLS[name]}({_quoted_value(word or '…')})"
-        if name in COMMAND_OPTIONS or name not in KEYWORDS:
-            return match[0]
-        name = PYTHON_NAMES.get(name, name)
-        before, after = match.string[: match.start()], match.string[match.end() :]
-        is_chained = after.startswith(" --") or AFTER_OPTION.search(before) is not None
-        value = word and _python_value(word, certain=is_chained and word not in ("and", "or"))
-        value = value and _as_position(name, value)
-        if not word and before.endswith(("with ", ": ")):
-            value = "…"
-        comma = "," if value and after.startswith(" --") else ""
-        if value:
-            return f"{name}={value}{comma}"
-        return f"{name if IS_VALUE.match(rest + after) else repr(name)}{rest}"
-
-    return COMMANDS_AND_OPTIONS.sub(replace_option, text)
+    return "-o" if name == "out" else option_name(name)
 
 
-def _python_call(command: str) -> str:
-    """Return the call that does what a command does; a command with options that no function has
-    as it is.
+def python_keyword(name: str) -> str | None:
+    """Return what Python calls an option; None for an option that only commands have."""
+    known = name in (*KEYWORDS, *FLAG_FIELDS) and name not in COMMAND_OPTIONS
+    return PYTHON_NAMES.get(name, name) if known else None
 
-    >>> _python_call("attnviz run TEXT -t words -o trace.npz"), _python_call("attnviz heads")
+
+def is_toml_key(name: str) -> bool:
+    return python_keyword(name) is not None and name not in OPTIONS_WITHOUT_KEY
+
+
+def python_call(name: str, typed: str) -> str | None:
+    """Return the call that does what a command with these words does; None if there is none.
+
+    >>> python_call("run", "TEXT -t words -o trace.npz"), python_call("heads", "")
     ('trace("…", tokenizer="words").save("trace.npz")', 'rank()')
     """
-    _, name, *words = shlex.split(command)
+    try:
+        words = shlex.split(typed)
+    except ValueError:  # a quote is not closed
+        return None
+    if name not in FUNCTIONS or (name == "learn" and "--from" in words):  # only commands continue
+        return None
     function, positional, keywords, after = FUNCTIONS[name], list[str](), list[str](), ""
     if name == "heads" and "--texts" in words:
         function = "head_effects"
@@ -334,56 +298,47 @@ def _python_call(command: str) -> str:
         option = SHORT_OPTIONS.get(word, word)
         field = _FIELD_BY_OPTION.get(option, option.strip("-"))
         if not word.startswith("-"):
-            positional.append(_quoted_value(word))
+            positional.append(python_text(word))
         elif option in _VALUE_BY_FLAG:
             keywords += [f"{key}={value}" for key, value in _VALUE_BY_FLAG[option].items()]
         elif option == "--learn" and name == "compare":
-            function, positional = "compare_learning", [_quoted_value(next(remaining, "…"))]
+            function, positional = "compare_learning", [python_text(next(remaining, "…"))]
         elif field in ("save", *COMMAND_OPTIONS) or field not in (*CALLS, *KEYWORDS):
-            return command
+            return None
         elif field == "out":
-            after = f".save({_quoted_value(next(remaining, '…'))})"
+            after = f".save({python_text(next(remaining, '…'))})"
         elif field == "show":
-            after = f".view(show={_quoted_value(next(remaining, '…'))})"
+            after = f".view(show={python_text(next(remaining, '…'))})"
         elif field in CALLS:
-            positional.append(f"{CALLS[field]}({_quoted_value(next(remaining, '…'))})")
+            positional.append(f"{CALLS[field]}({python_text(next(remaining, '…'))})")
         elif field == "model" and function == "rank":
-            positional.append(_quoted_value(next(remaining, "…")))
+            positional.append(python_text(next(remaining, "…")))
         else:
             value = next(remaining, "…")
-            is_number = PLAIN_NUMBER.fullmatch(value)
-            text = _as_position(field, value) if is_number else _quoted_value(value)
-            keywords.append(f"{field}={text}")
+            field = _field_of_option(option, value)
+            keywords.append(f"{PYTHON_NAMES.get(field, field)}={python_value(field, value)}")
     if function == "compare" and len(positional) == 2:
         function = "compare_sentences"
     return f"{function}({', '.join([*positional, *keywords])}){after}"
 
 
-def _as_position(name: str, value: str) -> str:
-    """Return a token's number, which commands count from 1, as a position in Python, from 0; the
-    value of any other keyword as it is."""
+def python_value(name: str, value: str) -> str:
+    """Return the value of an option in Python, where positions of tokens count from 0.
+
+    >>> python_value("query", "3"), python_value("query", "it"), python_value("dim", "16")
+    ('2', '"it"', '16')
+    """
+    if not PLAIN_NUMBER.fullmatch(value):
+        return python_text(value)
     is_position = name in TOKEN_KEYWORDS and value.isdigit() and int(value) > 0
     return str(int(value) - 1) if is_position else value
 
 
-def _quoted_value(word: str) -> str:
-    """Return a word in quotes; one in capitals, such as TEXT, as an ellipsis."""
-    return f'"{"…" if word.isupper() and word.isalpha() else word.strip(chr(39))}"'
+def python_text(value: str) -> str:
+    """Return a word in quotes; one that stands for any, such as TEXT, as an ellipsis."""
+    return f'"{"…" if value in PLACEHOLDERS else bare_text(value)}"'
 
 
-def _python_value(word: str, *, certain: bool) -> str | None:
-    """Return a word behind an option as a value in Python; None if it is not known to be one.
-
-    `certain`: the word can be nothing else.
-
-    >>> [_python_value(word, certain=False) for word in ("0", "8x5", "TEXT", "shows")]
-    ['0', '"8x5"', '"…"', None]
-    """
-    if PLAIN_NUMBER.fullmatch(word):
-        return word
-    if word.isupper() and word.isalpha():
-        return '"…"'
-    is_value = word[0] in "'-:0123456789" or word in VALUE_WORDS or "," in word
-    if certain or is_value or HEADS_AS_VALUE.fullmatch(word):
-        return f'"{word.strip(chr(39))}"'
-    return None
+def bare_text(value: str) -> str:
+    """Return a word without the quotes of a shell around it."""
+    return value[1:-1] if value[:1] == value[-1:] == "'" and len(value) > 1 else value

@@ -12,11 +12,12 @@ from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import BoundArguments, Parameter, Signature, signature, unwrap
 from itertools import islice
-from types import FrameType, MappingProxyType
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, ParamSpec, TypedDict, TypeVar, get_origin
 
 from attnviz.errors import AttnvizError, unknown_name_error
-from attnviz.wording.commands import note_given, options_as_keywords
+from attnviz.wording.commands import note_given
+from attnviz.wording.surfaces import Surface, current_surface
 from attnviz.wording.words import and_list, counted, or_list
 
 Choices = TypeVar("Choices")
@@ -96,7 +97,6 @@ TEXT_HINT = (
 )
 VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 KEYWORDS_PATTERN = re.compile(r"Unpack\[(\w+)\]")
-MODULES_BETWEEN = ("dataclasses", "functools")  # of `replace`, `cached_property`
 INTERNAL_KEYWORDS = ("command", "line", "track")  # which no error suggests
 DEFAULTS_BY_KEYWORDS: dict[type, Mapping[str, Any]] = {}  # by TypedDict; others are None
 
@@ -200,7 +200,6 @@ def with_checked_arguments(
     """Decorate a function of the library: it refuses arguments that are missing, too many, unknown
     or of a wrong type, and converts the others to plain values.
 
-    A caller outside attnviz gets every error in the words of Python: `layer=0`, not `--layer 0`.
     The signature has the keywords of `**changes: Unpack[…]`, too, with types and defaults.
 
     >>> from attnviz import AttnvizError, example
@@ -246,10 +245,9 @@ def with_checked_arguments(
             given |= check_values(own, types_by_name, names)
             return function(*bound.args, **bound.kwargs)
         except AttnvizError as error:
-            if not _is_called_by_attnviz():
-                if error.about in keywords and error.about in names_refused_beside(keywords):
-                    error.hint = f"leave '{error.about}' out: a model decides that itself"
-                error.rewrite(options_as_keywords)
+            is_refused = error.about in keywords and error.about in names_refused_beside(keywords)
+            if is_refused and current_surface() is Surface.PYTHON:
+                error.give_hint(f"leave '{error.about}' out: a model decides that itself")
             raise
 
     call.__signature__ = full_signature  # type: ignore[attr-defined]
@@ -292,15 +290,6 @@ def built_by(call: str) -> Callable[[OptionClass], OptionClass]:
         return result_class
 
     return decorate
-
-
-def _is_called_by_attnviz() -> bool:
-    """Return whether the caller of a decorated function is a part of attnviz itself."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__") in MODULES_BETWEEN:
-        frame = frame.f_back
-    name = "" if frame is None else str(frame.f_globals.get("__name__"))
-    return name.partition(".")[0] == "attnviz"
 
 
 def _full_signature(
@@ -396,9 +385,11 @@ def _unknown_keyword_error(name: str, known: Iterable[str]) -> AttnvizError:
     others = {other: own for other, own in OTHER_NAMES.items() if own in names}
     if any(get_close_matches(name, names)):
         others.pop(name, None)
-    error = unknown_name_error("keyword", name, names, other_names=others)
-    hint = error.hint.partition(" known: ")[0] if names else "leave it out"
-    return AttnvizError(str(error), hint, about=name)
+    if not names:
+        return AttnvizError(f"there is no keyword '{name}'", "leave it out", about=name)
+    return unknown_name_error(
+        "keyword", name, names, about=name, other_names=others, lists_all=False
+    )
 
 
 def check_values(

@@ -8,14 +8,15 @@ from functools import partial
 from typing import Any
 
 from attnviz.errors import AttnvizError
-from attnviz.wording.commands import option_name
+from attnviz.wording.surfaces import cmd, opt
 
 
 @dataclass(frozen=True)
 class Rule:
     """What is refused: about which option, when, what the problem is, and what to try.
 
-    `{it.heads}` in words is the heads of what is checked, `{option}` the option as it is typed.
+    `{it.heads}` in words is the heads of what is checked, `{option}` the option that it is about,
+    `{opt.heads}` another.
     """
 
     about: str
@@ -28,7 +29,7 @@ def check_rules(it: Any, rules: Iterable[Rule]) -> None:
     """Refuse what a rule refuses: the first of them in their order."""
     for rule in rules:
         if rule.when(it):
-            words = {"it": it, "option": option_name(rule.about)}
+            words = {"it": it, "opt": opt, "cmd": cmd, "option": opt[rule.about]}
             problem, hint = (text.format(**words) for text in (rule.problem, rule.hint))
             raise AttnvizError(problem, hint, about=rule.about)
 

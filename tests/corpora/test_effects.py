@@ -576,7 +576,7 @@ def test_a_corpus_is_a_list_with_texts_that_the_model_can_read() -> None:
         head_effects(["it is", "", "it " * 1000])
     with pytest.raises(AttnvizError, match="'metric' says what heads are ranked by, but by is"):
         inspect("it is", metric=lambda outputs: 0.0)
-    with pytest.raises(AttnvizError, match="--ablation is about switching heads off, but none"):
+    with pytest.raises(AttnvizError, match="'ablation' is about switching heads off, but none"):
         InspectOptions(ablation="mean")
     assert library.head_effects is head_effects
 

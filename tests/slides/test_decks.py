@@ -30,7 +30,6 @@ from attnviz.views.inspection.head_kinds import head_kind_title
 from attnviz.views.view import Group, View, build_page
 from attnviz.wings.slides.deck import MAX_PANEL_SLIDES, divide_into_slides
 from attnviz.wings.slides.master import MAX_CAPTION_HEIGHT_SHARE, boxes_for, slide_words_for
-from attnviz.wording.commands import options_as_keywords
 from tests.conftest import Attnviz
 from tests.hand import HOSTILE, causal_weights, provenance_with, view_of
 from tests.learned_by_hand import make_learned
@@ -341,10 +340,10 @@ def test_of_many_heads_those_have_one_that_do_most_and_it_is_said() -> None:
     heads_with_slides = len(deck.slides) - 1
     note = (
         f"heads with slides of their own: {heads_with_slides} of 24 heads, the strongest of each "
-        "kind; --layer 0, or --head 0, makes a slide for each of its heads"
+        "kind; layer=0, or head=0, makes a slide for each of its heads"
     )
     assert 1 <= heads_with_slides < 9
-    assert [str(each.message) for each in notes_caught] == [options_as_keywords(note)]
+    assert [str(each.message) for each in notes_caught] == [note]
     assert note in notes(deck)[0].split("\n")
     assert all(re.search(r"L\dH\d.*\u00a0%", title) for title in titles(deck)[1:])
 

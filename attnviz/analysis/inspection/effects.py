@@ -25,16 +25,22 @@ from attnviz.traces.trained.answers import PassResult, find_answer_token
 from attnviz.traces.trained.refusals import shorten_message
 from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
 from attnviz.wording.numbers import fixed_text, percent_text
+from attnviz.wording.surfaces import opt, phrase
 from attnviz.wording.words import and_list, with_summary
 
 EffectMeasure = Literal["answers", "vectors", "metric"]  # what is compared with and without heads
 HeadTracker = Callable[[Sequence[Any]], Iterable[Any]]
 Metric = Callable[[Any], Any]  # from what a model returns for one text to a number
-EFFECT_PURPOSE = "--by effect switches off the heads"
-ANSWER_PURPOSE = "--toward and --instead-of compare two answers"
+EFFECT_PURPOSE = f"{opt.by:effect} switches off the heads"
+BOTH_ANSWERS = f"{opt.toward} and {opt.instead_of}"
 METRIC_HINT = "return one number, such as float(outputs.logits[0, -1, 5])"
 MAX_WAIT_SECONDS = 600
 RESTARTS_SAVE = 2  # times as long take separate passes, at least
+
+
+def answers_purpose() -> str:
+    """Return what needs a model's answers, as the beginning of an error."""
+    return phrase("answers_purpose", f"{BOTH_ANSWERS} compare two answers")
 
 
 @dataclass(frozen=True)
@@ -303,7 +309,7 @@ class EffectMeter:
         text or a model without answers."""
         run, positions = self.model_run, self.model_run.answer_positions
         if positions is None or not positions.positions or result.logits is None:
-            raise no_answer_error(run, ANSWER_PURPOSE, "toward")
+            raise no_answer_error(run, answers_purpose(), "toward")
         position = positions.positions[-1 if positions.next else 0]
         scores = result.logits[positions.scored_positions.index(position)].double()
         for about in ("toward", "instead_of"):
@@ -313,7 +319,8 @@ class EffectMeter:
         toward, instead_of = (self.answer_ids[about] for about in ("toward", "instead_of"))
         if toward == instead_of:
             raise AttnvizError(
-                f"--toward and --instead-of are the same token, '{run.answer_label(toward)}'",
+                f"{phrase('answers', BOTH_ANSWERS)} are the same token, "
+                f"'{run.answer_label(toward)}'",
                 "name two answers",
                 about="instead_of",
             )
@@ -376,7 +383,7 @@ def heads_still_on(maps: Sequence[Head], model_run: ModelRun) -> list[HeadId]:
         raise AttnvizError(
             f"{EFFECT_PURPOSE}, but {and_list([format_head_id(*head_id) for head_id in head_ids])} "
             f"{'is' if len(head_ids) == 1 else 'are'} already off",
-            "leave --without out",
+            f"leave {opt.without} out",
             about="by",
         )
     return heads_on
@@ -399,6 +406,6 @@ def _refuse_long_ranking(seconds: float, head_ids: Sequence[HeadId]) -> None:
         raise AttnvizError(
             f"switching off each of {len(head_ids):,} heads in turn would take about "
             f"{seconds / 60:.0f} minutes",
-            f"rank the heads of one layer: --layer {head_ids[-1][0]}",
+            f"rank the heads of one layer: {opt.layer:{head_ids[-1][0]}}",
             about="by",
         )

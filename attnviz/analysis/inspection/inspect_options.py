@@ -20,8 +20,8 @@ from attnviz.traces.settings import (
     format_head_id,
     refuse_out_of_range,
 )
-from attnviz.wording.commands import option_name
 from attnviz.wording.keywords import comma_list, with_defaults
+from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import counted
 
 WEIGH_DESCRIPTIONS: dict[Weigh, str] = {
@@ -109,14 +109,16 @@ class InspectOptions(LookingOptions, SwitchingOptions):
 
         Refuses words that are neither, negative numbers, and a head of another layer.
         """
-        layers = _parse_words("layer", self.layer, LAYER_WORD, "try --layer 5")
-        heads = _parse_words("head", self.head, HEAD_WORD, "try --head 11, or --head L5H11")
+        layers = _parse_words("layer", self.layer, LAYER_WORD, f"try {opt.layer:5}")
+        heads = _parse_words(
+            "head", self.head, HEAD_WORD, f"try {opt.head:11}, or {opt.head:L5H11}"
+        )
         named = [word for word in heads if word.startswith("L")]
         elsewhere = [word for word in named if word.split("H")[0].lstrip("L") not in layers]
         if layers and elsewhere:
             raise AttnvizError(
-                f"--head names {elsewhere[0]}, but --layer is {','.join(layers)}",
-                "leave --layer out",
+                f"{opt.head} names {elsewhere[0]}, but {opt.layer:is {','.join(layers)}}",
+                f"leave {opt.layer} out",
                 about="head",
             )
         if named and len(heads) == 1:
@@ -134,36 +136,42 @@ class InspectOptions(LookingOptions, SwitchingOptions):
         """Refuse options that need another one (`--to` needs `--from`), and options that contradict
         each other."""
         needs = {
-            "to": ("source", "--to names the token that is attended to, and needs --from"),
-            "source": ("to", "--from names the token that attends, and needs --to"),
+            "to": (
+                "source",
+                f"{opt.to} names the token that is attended to, and needs {opt.source}",
+            ),
+            "source": ("to", f"{opt.source} names the token that attends, and needs {opt.to}"),
         }
         for name, (needed_option, problem) in needs.items():
             if getattr(self, name) is not None and getattr(self, needed_option) is None:
-                raise AttnvizError(problem, "give both: --from it --to animal", about=name)
+                raise AttnvizError(
+                    problem, f"give both: {opt.source:it} {opt.to:animal}", about=name
+                )
         if self.words and self.by_sentence:
             raise AttnvizError(
-                "--words and --by-sentence are both given: a row is a word or a sentence",
+                f"{opt.words} and {opt.by_sentence} are both given: a row is a word or a sentence",
                 "leave one of them out",
                 about="words",
             )
         if self.rank != InspectOptions.rank and self.source is None:
             raise AttnvizError(
-                f"--rank {self.rank} sorts heads by one link, and no link is given",
-                "name the two tokens of the link: --from it --to animal",
+                f"{opt.rank:{self.rank}} sorts heads by one link, and no link is given",
+                f"name the two tokens of the link: {opt.source:it} {opt.to:animal}",
                 about="rank",
             )
         if self.renormalise and not self.hides:
             raise AttnvizError(
-                "--renormalise rescales what is left when tokens are hidden, and none are hidden",
-                "give --hide-special or --hide-first",
+                f"{opt.renormalise} rescales what is left when tokens are hidden, and none are "
+                "hidden",
+                f"give {opt.hide_special} or {opt.hide_first}",
                 about="renormalise",
             )
         self._refuse_odd_part()
         self._refuse_odd_rollout()
         if self.query is not None and self.source is not None:
             raise AttnvizError(
-                "--query shows everything that one token attends to, but --from ranks heads by "
-                "one link",
+                f"{opt.query} shows everything that one token attends to, but {opt.source} ranks "
+                "heads by one link",
                 "leave one of them out",
                 about="query",
             )
@@ -178,10 +186,9 @@ class InspectOptions(LookingOptions, SwitchingOptions):
         parse_part(self.part)
         for name in ("query", "source"):
             if getattr(self, name) is not None:
-                option = option_name(name)
                 raise AttnvizError(
-                    f"{option_name('part')} shows a part of a map, and {option} one row of it",
-                    f"leave one of them out; attnviz run --model {MINILM} --query takes both"
+                    f"{opt.part} shows a part of a map, and {opt[name]} one row of it",
+                    f"leave one of them out; {cmd.run:--model {MINILM} --query} takes both"
                     if name == "query"
                     else "leave one of them out",
                     about=name,
@@ -194,20 +201,22 @@ class InspectOptions(LookingOptions, SwitchingOptions):
             if answers.count(None) == 1:
                 name, other = ("toward", "instead_of") if self.toward else ("instead_of", "toward")
                 raise AttnvizError(
-                    f"{option_name(name)} names one answer, but --by effect compares two",
-                    f"name the other one, too: {option_name(other)} TOKEN",
+                    f"{opt[name]} names one answer, but {opt.by:effect} compares two",
+                    f"name the other one, too: {opt[other]:TOKEN}",
                     about=name,
                 )
         elif self.instead_of is not None:
             raise AttnvizError(
-                "--instead-of names an answer for --by effect, but heads are not ranked by effect",
-                "give --by effect",
+                f"{opt.instead_of} names an answer for {opt.by:effect}, but heads are not ranked "
+                "by effect",
+                f"give {opt.by:effect}",
                 about="instead_of",
             )
         elif self.toward is not None and self.weigh != "gradient":
             raise AttnvizError(
-                f"--toward chooses the answer for --weigh gradient, but --weigh is {self.weigh}",
-                "give --weigh gradient",
+                f"{opt.toward} chooses the answer for {opt.weigh:gradient}, but "
+                f"{opt.weigh:is {self.weigh}}",
+                f"give {opt.weigh:gradient}",
                 about="toward",
             )
 
@@ -217,45 +226,47 @@ class InspectOptions(LookingOptions, SwitchingOptions):
         for name in ("ablation", "pairs") if self.by != "effect" else ():
             if getattr(self, name) != getattr(InspectOptions, name):
                 raise AttnvizError(
-                    f"{option_name(name)} is about switching heads off, but none are",
-                    "give --by effect",
+                    f"{opt[name]} is about switching heads off, but none are",
+                    f"give {opt.by:effect}",
                     about=name,
                 )
         refuse_out_of_range("pairs", self.pairs, *PAIRED_HEADS_RANGE)
         for name in WEIGHT_OPTIONS if self.by == "effect" else ():
             if getattr(self, name) != getattr(InspectOptions, name):
-                option = option_name(name)
                 raise AttnvizError(
-                    f"--by effect ranks heads by switching them off, but {option} is about weights",
-                    f"leave {option} out, or leave --by effect out",
+                    f"{opt.by:effect} ranks heads by switching them off, but {opt[name]} is about "
+                    "weights",
+                    f"leave {opt[name]} out, or leave {opt.by:effect} out",
                     about=name,
                 )
 
     def _refuse_odd_drawing(self) -> None:
         """Refuse a drawing style (`--as`) that cannot show what the other options choose."""
-        drawing_option = f"--as {self.as_}"
+        drawing_option = f"{opt.as_:{self.as_}}"
         if self.as_ is not None and self.source is not None:
             raise AttnvizError(
-                f"--from ranks heads by one link, but {drawing_option} draws all weights of a head",
-                "leave out --as, or give --layer and --head in place of --from and --to",
+                f"{opt.source} ranks heads by one link, but {drawing_option} draws all weights of "
+                "a head",
+                f"leave out {opt.as_}, or give {opt.layer} and {opt.head} in place of {opt.source} "
+                f"and {opt.to}",
                 about="as_",
             )
         if self.as_ == "sentence" and self.query is None:
             raise AttnvizError(
-                f"{drawing_option} draws what one token attends to, and no --query is given",
-                "try --query 1, or --as arcs",
+                f"{drawing_option} draws what one token attends to, and no {opt.query} is given",
+                f"try {opt.query:1}, or {opt.as_:arcs}",
                 about="as_",
             )
         if self.as_ == "heatmap" and self.query is not None:
             raise AttnvizError(
-                f"--query draws one sentence, but {drawing_option} draws a table of all tokens",
-                "leave out --as, or give --as arcs",
+                f"{opt.query} draws one sentence, but {drawing_option} draws a table of all tokens",
+                f"leave out {opt.as_}, or give {opt.as_:arcs}",
                 about="as_",
             )
         if self.as_ == "arcs" and (self.weigh == "gradient" or self.predict):
-            option, reason = "--predict", "is a table of answers"
+            option, reason = f"{opt.predict}", "is a table of answers"
             if self.weigh == "gradient":
-                option, reason = "--weigh gradient", "makes some numbers negative"
+                option, reason = f"{opt.weigh:gradient}", "makes some numbers negative"
             raise AttnvizError(
                 f"{drawing_option} draws weights, but {option} {reason}",
                 f"leave out {option}, or {drawing_option}",
@@ -269,15 +280,16 @@ class InspectOptions(LookingOptions, SwitchingOptions):
         for name in ("layer", "head"):
             if getattr(self, name) is not None:
                 raise AttnvizError(
-                    f"--merge rollout uses all layers and heads, but --{name} picks only some",
-                    f"leave --{name} out, or give --merge mean",
+                    f"{opt.merge:rollout} uses all layers and heads, but {opt[name]} picks only "
+                    "some",
+                    f"leave {opt[name]} out, or give {opt.merge:mean}",
                     about="merge",
                 )
         if self.weigh != "weight":
             raise AttnvizError(
-                "--merge rollout multiplies rows that sum to 1, but those of --weigh "
-                f"{self.weigh} do not",
-                "leave --weigh out, or give --merge mean",
+                f"{opt.merge:rollout} multiplies rows that sum to 1, but those of "
+                f"{opt.weigh:{self.weigh}} do not",
+                f"leave {opt.weigh} out, or give {opt.merge:mean}",
                 about="merge",
             )
 
@@ -293,12 +305,12 @@ def _parse_words(name: str, value: Any, pattern: re.Pattern[str], hint: str) -> 
         match = pattern.fullmatch(word)
         if match is None:
             named = f"'{word}'" if word else "empty"
-            problem = f"{option_name(name)} is {named}, and should be the number of a {name}"
+            problem = f"{opt[name]:is {named}}, and should be the number of a {name}"
             raise AttnvizError(problem, hint, about=name)
         *layer, number = (int(group) for group in match.groups() if group is not None)
         if number < 0:
-            problem = f"{option_name(name)} is {number}, but counting starts at 0"
-            raise AttnvizError(problem, f"try {option_name(name)} 0", about=name)
+            problem = f"{opt[name]:is {number}}, but counting starts at 0"
+            raise AttnvizError(problem, f"try {opt[name]:0}", about=name)
         parsed.append(format_head_id(layer[0], number) if layer else str(number))
     return list(dict.fromkeys(parsed))
 

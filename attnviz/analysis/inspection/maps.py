@@ -24,6 +24,7 @@ from attnviz.tokens.text_part import parse_part
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Trace
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, counted
 
 Heads = tuple[Head, ...]
@@ -73,7 +74,7 @@ def _missing_part_error(kind: str, number: int, known: Sequence[int]) -> Attnviz
     ending, last = ("", "") if len(known) == 1 else ("s", f" to {known[-1]}")
     return AttnvizError(
         f"there is no {kind} {number}: the model has {len(known)} {kind}{ending}, {known[0]}{last}",
-        f"try --{kind} {known[-1]}",
+        f"try {opt[kind]:{known[-1]}}",
         about=kind,
     )
 
@@ -120,8 +121,8 @@ def tokens_hidden_by_option(tokens: Tokens, options: InspectOptions) -> dict[str
     Options that hide nothing are left out.
     """
     tokens_by_option = {
-        "--hide-special": tokens.special if options.hide_special else frozenset(),
-        "--hide-first": frozenset((0,)) if options.hide_first else frozenset(),
+        f"{opt.hide_special}": tokens.special if options.hide_special else frozenset(),
+        f"{opt.hide_first}": frozenset((0,)) if options.hide_first else frozenset(),
     }
     return {option: positions for option, positions in tokens_by_option.items() if positions}
 
@@ -199,8 +200,8 @@ def _places(side: Side, numbers: range, options: InspectOptions) -> range:
     if first == last:
         hiding = and_list(list(tokens_hidden_by_option(side.tokens, options)))
         raise AttnvizError(
-            f"--window {numbers.start + 1}:{numbers.stop} names only {options.unit}s that are left "
-            f"out ({hiding})",
+            f"{opt.part:{numbers.start + 1}:{numbers.stop}} names only {options.unit}s that are "
+            f"left out ({hiding})",
             f"leave {hiding} out, or name others",
             about="part",
         )
@@ -221,9 +222,9 @@ def roll_out_maps(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
     """Return attention rollout as one head; refuse a model that reads a second sentence."""
     if not maps[0].reads_itself:
         raise AttnvizError(
-            "--merge rollout follows one sentence through all layers, but here a second one is "
-            "read",
-            "try --merge mean",
+            f"{opt.merge:rollout} follows one sentence through all layers, but here a second one "
+            "is read",
+            f"try {opt.merge:mean}",
             about="merge",
         )
     return (rolled_out_head(maps),)

@@ -35,8 +35,9 @@ from attnviz.traces.trained.answers import answer_token_ids
 from attnviz.traces.trained.forward_pass import PreparedInput
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.tracing import checking_input
-from attnviz.wording.commands import changed_options, option_name
+from attnviz.wording.commands import changed_options
 from attnviz.wording.numbers import SUM_ROUNDING, share_text
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list
 
 
@@ -294,7 +295,7 @@ def build_link(maps: Sequence[Head], options: InspectOptions) -> TokenLink:
         query, key = rows.labels[token_query.row], columns.labels[column]
         raise AttnvizError(
             f"'{query}' cannot attend to '{key}': a mask hides it in every head",
-            f"try the other direction: --from '{options.to}' --to '{options.source}'",
+            f"try the other direction: {opt.source:'{options.to}'} {opt.to:'{options.source}'}",
             about="from",
             python_hint=f"try the other direction: source={options.to!r}, to={options.source!r}",
         )
@@ -467,8 +468,8 @@ def _refuse_cut_word(full: Side, token_name: str, options: InspectOptions, optio
     pieces = " ".join(full.labels[token] for token in group)
     raise AttnvizError(
         f"'{token_name}' is {len(group)} tokens here: {pieces}",
-        f"use --words to combine them, or give the number of one: {option_name(option_key)} "
-        f"{group[0] + 1}",
+        f"use {opt.words} to combine them, or give the number of one: "
+        f"{opt[option_key]:{group[0] + 1}}",
         about=option_key,
     )
 

@@ -57,6 +57,7 @@ from attnviz.traces.trained.tracing import (
 from attnviz.wording.commands import shell_quote
 from attnviz.wording.keywords import replace_choices, with_checked_arguments, with_checked_settings
 from attnviz.wording.numbers import share_text
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, bidi_isolated, counted
 
 if TYPE_CHECKING:
@@ -478,18 +479,16 @@ def _refuse_same_beginning(
     if rows is not columns or not is_same_beginning(asked) or not hides:
         return
     label = rows.labels(asked)[0]
-    hint, python_hint = "give sentences that differ in an earlier word", ""
+    hint = "give sentences that differ in an earlier word"
     if not is_same_beginning(last):
         position = rows.first[last]
         advice = "ask for a token that sees the difference, such as the last"
-        hint = f"{advice}: --query {shell_quote(rows.tokens.as_typed(position))}"
-        python_hint = f"{advice}: query={position}"
+        hint = f"{advice}: {opt.query:{shell_quote(rows.tokens.as_typed(position))}}"
     raise AttnvizError(
         f"the sentences differ only after '{label}', and the model reads from left to right: "
         f"what '{label}' attends to is the same in both",
         hint,
         about="query",
-        python_hint=python_hint,
     )
 
 
@@ -556,7 +555,7 @@ def _maps_of_both(
         common = next((each for each in maps[0] if each.name in head_names[1]), None)
         hint = "give two with the same layers and heads"
         if common is not None:
-            hint += f", or choose one: --layer {common.layer.layer} --head {common.number}"
+            hint += f", or choose one: {opt.layer:{common.layer.layer}} {opt.head:{common.number}}"
         raise AttnvizError(
             f"the two do not have the same heads: {heads} in {known_as[0]}, up to {last}, and "
             f"{other_heads} in {known_as[1]}, up to {other_last}",
@@ -578,7 +577,7 @@ def _find_pair(rows: TokenPairs, name: int | str) -> int:
         label = rows.tokens.labels[name] if isinstance(name, int) else name
         raise AttnvizError(
             f"'{label}' has no counterpart in the other sentence",
-            "name another token, or leave --query out",
+            f"name another token, or leave {opt.query} out",
         )
     return positions.index(position)
 

@@ -18,6 +18,7 @@ from attnviz.traces.archive import is_from_archive
 from attnviz.traces.trace import Layer, Trace, refuse_weights_only
 from attnviz.traces.trained.model_in_memory import refuse_changed_model
 from attnviz.traces.weights import tensor_to_numpy
+from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from attnviz.traces.trained.gradients import Gradients
@@ -28,7 +29,7 @@ def weigh_maps(maps: tuple[Head, ...], trace: Trace, options: InspectOptions) ->
     ("norm"), by gradients ("gradient"), or not at all ("weight"). Refuses the first two for a trace
     that has only weights."""
     if options.weigh != "weight":
-        refuse_weights_only(trace, f"--weigh {options.weigh} needs values", "weigh")
+        refuse_weights_only(trace, f"{opt.weigh:{options.weigh}} needs values", "weigh")
     if options.weigh == "norm":
         refuse_changed_model(trace)
         return tuple(_weigh_by_length(head, trace) for head in maps)
@@ -85,14 +86,16 @@ def _w_out_rows(layer: Layer, head: int, trace: Trace) -> Float[Tensor, "width d
         return parts[head]
     if card is None and w_out is None:
         return None
-    multiplies = "--weigh norm multiplies values by the matrix that joins heads"
+    multiplies = f"{opt.weigh:norm} multiplies values by the matrix that joins heads"
     if card is not None and is_from_archive(layer, card):
         raise AttnvizError(
             f"{multiplies}, but the file of a trace holds no matrices of a model",
-            f"use the model itself: give its text, and --model {card.name}",
+            f"use the model itself: give its text, and {opt.model:{card.name}}",
             about="weigh",
         )
     name = "this model" if card is None else f"the model '{card.name}' ({card.kind})"
     raise AttnvizError(
-        f"{multiplies}, but it could not be found in {name}", "leave --weigh out", about="weigh"
+        f"{multiplies}, but it could not be found in {name}",
+        f"leave {opt.weigh} out",
+        about="weigh",
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attnviz.errors import AttnvizError
+from attnviz.renderers import PAGE_PLACEHOLDER
 from attnviz.renderers.picture.fit import fill_lines
 from attnviz.renderers.picture.items import Block, Box, ColorBar, Items, Layout, Tint, Words
 from attnviz.renderers.picture.text import (
@@ -31,6 +32,7 @@ from attnviz.renderers.picture.text import (
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import Arcs, Sentence
 from attnviz.wording.numbers import short_text
+from attnviz.wording.surfaces import cmd, opt
 
 READABLE_SHARE = 0.5  # of the words of a head alone: fewer on a page of several heads tell nothing
 # Lines of a headline, and how large each is
@@ -388,11 +390,12 @@ def refuse_few_words(
     if together >= READABLE_SHARE * alone:
         return
     command = heads[_standing_out(heads)].single_command
-    hint = f"draw one head: {command} -o head.png; or " if command else ""
+    _, name, words = f"{command} -o head.png".split(" ", 2)
+    hint = f"draw one head: {cmd[name]:{words}}; or " if command else ""
     raise AttnvizError(
         f"the {noun} of {len(heads)} heads leave room for only {together} of {alone} words in one "
         "picture",
-        f"{hint}draw them on several pages: -o heads-{{page}}.png",
+        f"{hint}draw them on several pages: {opt.out:heads-{PAGE_PLACEHOLDER}.png}",
     )
 
 

@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any, TypeGuard
 
 from attnviz.errors import AttnvizError, warn_with_note
-from attnviz.renderers import Look
+from attnviz.renderers import PAGE_PLACEHOLDER, Look
 from attnviz.renderers.look import TextSize
 from attnviz.renderers.picture.arcs import ArcsDrawing
 from attnviz.renderers.picture.cards import (
@@ -58,6 +58,7 @@ from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable, Section
 from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import Group
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 LARGER_PAGES = (1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0)  # times as large, tried until one has room
@@ -71,16 +72,12 @@ LETTER_SCALES = (1.8, 1.6, 1.4, 1.25, 1.1, 1.0)  # times as large as they must b
 MANY_PAGES_SCALE = 1.4  # there can be more pages
 SUM_LINE_COUNTS = (40, 24, 16, 12, 8, 5, 3)  # lines of sums on a card: as many as there is room for
 TOO_FULL_NOTE = (
-    "the arithmetic of so many steps does not fit on one page: -o steps-{page}.png makes as many "
-    "pages as needed"
+    "the arithmetic of so many steps does not fit on one page: "
+    f"{opt.out:steps-{PAGE_PLACEHOLDER}.png} makes as many pages as needed"
 )
 TOO_WIDE_NOTE = (
-    "the numbers of some tables do not fit on one page: -o steps-{page}.png makes as many pages "
-    "as needed"
-)
-CROWDED_NOTE = (
-    "with so much on one page there is no room for {lost}: -o heads-{{page}}.png makes as many "
-    "pages as needed"
+    f"the numbers of some tables do not fit on one page: {opt.out:steps-{PAGE_PLACEHOLDER}.png} "
+    "makes as many pages as needed"
 )
 
 MAX_CARDS_IN_ROW = 100  # cards in a row
@@ -155,7 +152,10 @@ def _drawing_layout(drawing: Drawing, look: Look, captions: Captions) -> Layout:
     frame = make_frame(captions, size, letters)
     drawing.refuse(frame.room, letters)
     if lost := drawing.crowded_out_text(frame.room, letters):
-        warn_with_note(CROWDED_NOTE.format(lost=lost))
+        warn_with_note(
+            f"with so much on one page there is no room for {lost}: "
+            f"{opt.out:heads-{PAGE_PLACEHOLDER}.png} makes as many pages as needed"
+        )
     return Layout(size, (*drawing.items(frame.room, letters), *frame.words()))
 
 

@@ -49,13 +49,14 @@ from attnviz.renderers.picture.text import (
 )
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import Scale
+from attnviz.wording.surfaces import opt
 
 STRETCH, SQUEEZE = 2.6, 1.3  # of cells on a page of a given size: so wide or high may they become
 LEAST_SIDE = 1.2  # letters of a label: so high and so wide is a panel
 LETTER_SHARES = (1.0, 0.85, 0.72, 0.6)
 NO_LABELS_NOTE = (
     "there is no room for labels of {points:g} points on {inches}: panels stand without them; a "
-    "larger --size or fewer heads make room"
+    f"larger {opt.size} or fewer heads make room"
 )
 BARE_PANELS_GAP = 0.4  # of the usual gap, between panels without labels
 NATURAL_SCALE = 0.62  # of the letters of a slide: a picture of its own size is smaller
@@ -70,7 +71,9 @@ class NoRoomError(AttnvizError):
     """A page that has no room for letters in points; `larger` is a size that has."""
 
     def __init__(self, points: float, size: Size, larger: Size | None = None) -> None:
-        room = f"it has room from --size {larger[0]:.2g}x{larger[1]:.2g} on; or " if larger else ""
+        room = (
+            f"it has room from {opt.size:{larger[0]:.2g}x{larger[1]:.2g}} on; or " if larger else ""
+        )
         super().__init__(
             f"there is no room for letters of {points:g} points on {inches_text(size)}",
             f"{room}try letters of fewer points, or a part of the result",

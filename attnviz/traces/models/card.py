@@ -23,7 +23,7 @@ from attnviz.traces.settings import (
     refuse_uneven_heads,
 )
 from attnviz.traces.structured_text import build_checked, fits_type
-from attnviz.wording.commands import option_name
+from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import counted
 
 RUN_SETTINGS = ("model", "seed", "device", "dtype", *LONG_TEXT_SETTINGS)  # no model decides them
@@ -62,7 +62,7 @@ FACT_TYPES: dict[str, Any] = {  # of the facts that attnviz writes and reports
     "scores": Mapping[str, float],
 }
 SAVE_KEY = "save"  # has the same value in all files of one save
-SAVE_AGAIN_HINT = "save it again: attnviz learn TASK --save FOLDER"
+SAVE_AGAIN_HINT = f"save it again: {cmd.learn:TASK --save FOLDER}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,10 +109,10 @@ class Card:
             own_value = self._own_value(name)
             if name in (*RUN_SETTINGS, *CHANGEABLE_SETTINGS) or value == own_value:
                 continue
-            option, reason = option_name(name), f"is {value}, but {owner} has {own_value}"
+            problem = f"{opt[name]:is {value}}, but {owner} has {own_value}"
             if name in FIXED_SETTING_REASONS and value:
-                reason = FIXED_SETTING_REASONS[name].format(owner)
-            raise AttnvizError(f"{option} {reason}", f"leave {option} out, or --model", about=name)
+                problem = f"{opt[name]} {FIXED_SETTING_REASONS[name].format(owner)}"
+            raise AttnvizError(problem, f"leave {opt[name]} out, or {opt.model}", about=name)
 
     def _own_value(self, name: str) -> Any:
         """Return the value of a setting that the model in fact uses.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from attnviz.errors import model_error, unknown_name_error
 from attnviz.wording.keywords import with_checked_arguments
+from attnviz.wording.surfaces import cmd, opt
 
 MODELS_FOLDER = Path(__file__).parent
 CONFIG_FILE = "config.json"  # of a folder with a trained model
@@ -43,7 +44,7 @@ SHORT_HUB_NAMES = {
     "t5": "t5-small",
 }
 OTHER_MODELS_HINT = "or a folder with a model in it; or owner/name of a model on a hub"
-LEARN_SAVE_HINT = "attnviz learn TASK --save FOLDER writes one"
+LEARN_SAVE_HINT = f"{cmd.learn:TASK --save FOLDER} writes one"
 
 
 @cache
@@ -89,7 +90,7 @@ def find_model_path(name: str) -> Path:
             return path
     full_name = SHORT_HUB_NAMES.get(name.lower(), name)
     if full_name in HUB_OWNERS:
-        hint = f"use its full name on the hub: --model {HUB_OWNERS[full_name]}/{full_name}"
+        hint = f"use its full name on the hub: {opt.model:{HUB_OWNERS[full_name]}/{full_name}}"
         raise model_error(f"there is no model '{name}'", hint)
     if is_written:
         problem = f"there is no file '{name}' with a model"

@@ -24,7 +24,7 @@ from attnviz.traces.models.answers import Prediction
 from attnviz.traces.trace import Outputs
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.pieces import reporting_tokenizer_errors, tokenizer_spelling
-from attnviz.wording.commands import option_name
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, counted
 
 MAX_SCORED_POSITIONS = 64  # the last of a text
@@ -132,9 +132,9 @@ def answer_token_ids(model: LoadedTransformer, word: str, about: str) -> list[in
         return single_ids
     pieces = [f"'{piece.label}'" for piece in tokenizer_spelling(tokenizer).pieces_of_ids(ids)]
     words = [piece for piece in pieces if piece.strip("'␣")]  # a space is no answer
-    unknown, option = unknown_id in ids or not words, option_name(about)
+    unknown = unknown_id in ids or not words
     raise AttnvizError(
-        f"{option} is '{word}', which the model '{model.name}' "
+        f"{opt[about]:is '{word}'}, which the model '{model.name}' "
         + ("does not know" if unknown else f"writes as {len(pieces)} tokens: {and_list(pieces)}"),
         "name a token that the model has"
         if unknown

@@ -49,8 +49,9 @@ from attnviz.traces.trained.model_location import is_trained
 from attnviz.traces.trained.pieces import cut_texts
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.traces.trained.tracing import GIVE_TRANSFORMER_HINT
-from attnviz.wording.commands import changed_options, option_name
+from attnviz.wording.commands import changed_options
 from attnviz.wording.keywords import replace_choices
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 ONE_SENTENCE_SETTINGS = ("without", "attention", "target", "generate", "chat", "truncate")
@@ -78,8 +79,8 @@ def model_for_texts(
         problem = f"{purpose} of a trained transformer, but '{chosen.model}' is not one"
         raise model_error(problem, GIVE_TRANSFORMER_HINT)
     for name in {*changed_options(chosen)} & {*ONE_SENTENCE_SETTINGS}:
-        problem = f"{option_name(name)} is about one sentence, and {purpose} of many"
-        raise AttnvizError(problem, f"leave {option_name(name)} out", about=name)
+        problem = f"{opt[name]} is about one sentence, and {purpose} of many"
+        raise AttnvizError(problem, f"leave {opt[name]} out", about=name)
     refuse_impossible_settings(chosen)
     return in_memory or load_transformer(chosen), chosen
 

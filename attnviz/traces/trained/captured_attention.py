@@ -25,6 +25,7 @@ from attnviz.machine import memory
 from attnviz.options.values import AblationValue, AttentionKind
 from attnviz.traces.long_weights import StreamedWeights, report_progress
 from attnviz.traces.weights import InMemoryWeights, Stage, Weights, head_mask, tensor_to_numpy
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted, with_summary
 
 CAPTURED_CELLS_AT_ONCE = 2**18  # of all heads; several tensors of this size exist at a time
@@ -188,7 +189,7 @@ def _mask_part(tensor: Tensor, rows: slice, heads: slice) -> Tensor:
 
 MATRIX_COUNT = 4  # of all heads, in memory at once
 NUMBER_BYTES = 4
-FEWER_HEADS_HINT = "give a shorter text, or ask for one head: --layer 0 --head 0"
+FEWER_HEADS_HINT = f"give a shorter text, or ask for one head: {opt.layer:0} {opt.head:0}"
 STAGES_OF_WHOLE = ("scores", "scaled_scores", "capped_scores", "weights", "mixing")
 
 

@@ -21,6 +21,7 @@ from attnviz.traces.trained.model_location import (
 )
 from attnviz.wings import load_from_wing
 from attnviz.wording.commands import shell_quote
+from attnviz.wording.surfaces import cmd, opt
 
 STATE_FILE = "trainer_state.json"  # which transformers' Trainer writes into each checkpoint
 STATE_BYTES_SEARCHED = 10**6
@@ -31,7 +32,7 @@ LAST_NUMBER = re.compile(r".*?(\d{1,15})\D*\Z")
 # What a name says of the blocks and parts of a GGUF file: run-100-Q4_K_M-00001-of-00002.gguf
 GGUF_ENDING = re.compile(r"([-._](i?q\d\w*|b?f\d\d))?(-\d{5}-of-\d{5})?\.gguf\Z", re.IGNORECASE)
 LATER_PART = re.compile(r"-(?!00001-)\d{5}-of-\d{5}\.gguf\Z", re.IGNORECASE)
-PATTERN_EXAMPLE = "--checkpoints 'run/checkpoint-*'"
+PATTERN_EXAMPLE = f"{opt.checkpoints:'run/checkpoint-*'}"
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ def find_checkpoints(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
         if step == other_step and not Path(folder).samefile(other):
             raise AttnvizError(
                 f"'{folder}' and '{other}' are both of step {step:,}",
-                "give the checkpoints of one training; two models are compared with --model a "
-                "--model b",
+                f"give the checkpoints of one training; two models are compared with "
+                f"{opt.model:a} {opt.model:b}",
                 about="checkpoints",
             )
     seen, checkpoints = Counter[int](), []
@@ -126,9 +127,9 @@ def _too_few_error(patterns: Sequence[str], folders: Sequence[str]) -> AttnvizEr
         )
     folder, is_named = folders[0], folders[0] in patterns
     inside = [each for each in Path(folder).glob("*checkpoint*") if each.is_dir()]
-    hint = f"give two or more; one alone is shown by attnviz inspect TEXT --model {folder}"
+    hint = f"give two or more; one alone is shown by {cmd.inspect:TEXT --model {folder}}"
     if inside:
-        hint = f"those in it: --checkpoints {shell_quote(f'{folder}/*checkpoint*')}"
+        hint = f"those in it: {opt.checkpoints:{shell_quote(f'{folder}/*checkpoint*')}}"
     matching = "is given" if is_named else f"matches '{patterns[0]}'"
     return AttnvizError(
         f"only '{folder}' {matching}, and a comparison needs two checkpoints",

@@ -30,6 +30,7 @@ from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_state import ModelResults
 from attnviz.traces.trained.pieces import cut_text, reporting_tokenizer_errors, tokens_of_ids
 from attnviz.traces.trained.refusals import quiet_transformers, shorten_message
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, counted
 
 DEFAULT_GENERATED_TOKENS = 20  # of a decoder, unless --generate says how many
@@ -116,25 +117,25 @@ def _choose_attention(model: LoadedTransformer, settings: Settings) -> Attention
     kind: AttentionKind = settings.attention or "self"
     if kind != "self" and not is_encoder_decoder:
         raise AttnvizError(
-            f"--attention is {kind}, but the model '{model.name}' ({model.config.model_type}) "
+            f"{opt.attention:is {kind}}, but the model '{model.name}' ({model.config.model_type}) "
             "does not have both an encoder and a decoder",
-            "leave --attention out: this model only has self-attention",
+            f"leave {opt.attention} out: this model only has self-attention",
             about="attention",
         )
     if settings.target is not None and (kind == "self" or not is_encoder_decoder):
-        reason, hint = f"the model '{model.name}' is not one", "leave --target out"
+        reason, hint = f"the model '{model.name}' is not one", f"leave {opt.target} out"
         if is_encoder_decoder:
-            reason, hint = "--attention is self", "give --attention cross"
-        problem = f"--target is what the decoder of an encoder–decoder reads, but {reason}"
+            reason, hint = f"{opt.attention} is self", f"give {opt.attention:cross}"
+        problem = f"{opt.target} is what the decoder of an encoder–decoder reads, but {reason}"
         raise AttnvizError(problem, hint, about="target")
     if settings.generate is None or not is_encoder_decoder:
         return kind
     if kind == "self" or settings.target:
-        reason = "--attention is self: the encoder's"
-        hint = "give --attention decoder, or cross"
+        reason = f"{opt.attention} is self: the encoder's"
+        hint = f"give {opt.attention:decoder}, or cross"
         if settings.target:
-            reason, hint = "--target already says what", "leave it out"
-        problem = f"--generate says how much a decoder writes, but {reason}"
+            reason, hint = f"{opt.target} already says what", "leave it out"
+        problem = f"{opt.generate} says how much a decoder writes, but {reason}"
         raise AttnvizError(problem, hint, about="generate")
     return kind
 
@@ -150,7 +151,7 @@ def continue_text(model: LoadedTransformer, ids: TokenIds, settings: Settings) -
         raise AttnvizError(
             f"the model '{model.name}' cannot continue a text: it was saved as "
             f"{type(model.model).__name__}, which predicts no next token",
-            "leave --generate out, or use a decoder with its language-model head",
+            f"leave {opt.generate} out, or use a decoder with its language-model head",
             about="generate",
         )
     text_ids = _strip_end_token(
@@ -175,7 +176,7 @@ def generate_decoder_ids(model: LoadedTransformer, ids: TokenIds, settings: Sett
         raise AttnvizError(
             f"the model '{model.name}' was saved without the part that writes, so its decoder has "
             "nothing to read",
-            "say what it reads: --target TEXT",
+            f"say what it reads: {opt.target:TEXT}",
             about="target",
         )
     count = DEFAULT_GENERATED_TOKENS if settings.generate is None else settings.generate
@@ -390,7 +391,7 @@ def refuse_infinite_result(model: LoadedTransformer, result: PassResult) -> None
         raise AttnvizError(
             f"the model '{model.name}' ({model.config.model_type}) computes numbers on this text "
             f"that are infinite or not a number (NaN), as {model.dtype}",
-            "give --dtype float32" if is_narrow else "use another text, or another model",
+            f"give {opt.dtype:float32}" if is_narrow else "use another text, or another model",
             about="dtype" if is_narrow else "model",
         )
 
@@ -441,7 +442,7 @@ def reporting_run_errors(model: LoadedTransformer, model_input: ModelInput) -> I
     raise AttnvizError(
         f"{model.device} does not have enough memory for {counted(count, 'token')}",
         (f"the first {fitting:,} of them fit; or " if fitting else "")
-        + "try --dtype bfloat16, or --device cpu",
+        + f"try {opt.dtype:bfloat16}, or {opt.device:cpu}",
         about="device",
     )
 
@@ -454,7 +455,7 @@ def _run_error(model: LoadedTransformer, error: Exception) -> CannotRun:
     model_phrase = f"the model '{model.name}' ({model.config.model_type})"
     message = shorten_message(str(error) or type(error).__name__)
     if model.dtype != "float32" and DTYPE_ERRORS.search(message):
-        problem, hint = f"cannot be run as {model.dtype}", "leave --dtype out"
+        problem, hint = f"cannot be run as {model.dtype}", f"leave {opt.dtype} out"
         if model.in_memory:
             hint = "convert all of it to one dtype: model.float()"
         return CannotRun(f"{model_phrase} {problem}: {message}", hint, about="dtype")

@@ -20,8 +20,9 @@ from attnviz.traces.trained.capture import AttentionCall, Listener, capturing_at
 from attnviz.traces.trained.forward_pass import run_model
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
+from attnviz.wording.surfaces import opt
 
-PURPOSE = "--weigh gradient takes the gradient of an answer"
+PURPOSE = f"{opt.weigh:gradient} takes the gradient of an answer"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,7 +62,7 @@ def answer_gradients(trace: Trace, toward: str | None) -> Gradients:
     run = prepare_model_run(trace, PURPOSE, "weigh")
     answers = run.answer_positions
     if answers is None or not answers.positions:
-        raise no_answer_error(run, PURPOSE, "weigh", "try --weigh norm; or ")
+        raise no_answer_error(run, PURPOSE, "weigh", f"try {opt.weigh:norm}; or ")
     listener = GradientListener(kind=run.model_input.kind, layers=(), off=run.off)
     with quiet_transformers(), torch.enable_grad(), capturing_attention(run.model.model, listener):
         result, _ = run_model(run.model, run.model_input, answers)

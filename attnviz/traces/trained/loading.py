@@ -55,6 +55,7 @@ from attnviz.traces.trained.refusals import (
     reporting_load_errors,
 )
 from attnviz.wings import WINGS
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted, short_list
 
 AUTO_CLASSES = (
@@ -488,7 +489,7 @@ def fetch_model_folder(location: ModelLocation) -> Path:
     if location.file is not None:
         raise AttnvizError(
             f"vectors are read from safetensors, and the model '{location.name}' is a GGUF file",
-            "give --embeddings minilm, a folder, or a name on a hub",
+            f"give {opt.embeddings:minilm}, a folder, or a name on a hub",
             about="embeddings",
         )
     cached_folder = check_location(location).folder

@@ -44,6 +44,7 @@ from attnviz.traces.trained.model_state import (
     results_for_model,
     unchanged_model,
 )
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 WEIGHT_BYTES, MATRIX_COPIES = 4, 3  # copies: weights, their logarithms, and the mask
@@ -187,9 +188,9 @@ def _refuse_for_returned_weights(model: LoadedTransformer, settings: Settings) -
     for name, reason in reasons.items():
         if getattr(settings, name):
             raise AttnvizError(
-                f"--{name} cannot {reason} the model '{model.name}' "
+                f"{opt[name]} cannot {reason} the model '{model.name}' "
                 f"({model.config.model_type}), which only returns its weights",
-                f"leave --{name} out",
+                f"leave {opt[name]} out",
                 about=name,
             )
 
@@ -208,13 +209,13 @@ def _refuse_missing_layers(
     if absent:
         raise AttnvizError(
             f"there is no layer {absent[0]}: {range_phrase if is_consecutive else list_phrase}",
-            f"try --layer {numbers[-1]}",
+            f"try {opt.layer:{numbers[-1]}}",
             about="layer",
         )
     off = [head_id for head_id in parse_heads_off(settings.without) if head_id[0] not in numbers]
     if off and not is_consecutive:
         raise AttnvizError(
-            f"--without names {format_head_id(*off[0])}, but there is no such head",
+            f"{opt.without} names {format_head_id(*off[0])}, but there is no such head",
             list_phrase,
             about="without",
         )

@@ -27,6 +27,7 @@ from attnviz.traces.models.model_names import CONFIG_FILE, MINILM, SMOLLM2
 from attnviz.traces.models.model_names import shipped_names as own_names
 from attnviz.wings import load_from_wing
 from attnviz.wording.commands import shell_quote
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, counted
 
 INSTALL_EXTRA = 'pip install "attnviz[models]"'
@@ -159,7 +160,7 @@ def locate_transformer(name: str) -> ModelLocation | None:
     hub, or a name in the hub's cache. Refuses a name from a data file, a missing GGUF file, and a
     `minilm` or `smollm2` that is missing or altered; a hub is not asked.
     """
-    hint = f"if you trust that model, name it: --model {shell_quote(name)}"
+    hint = f"if you trust that model, name it: {opt.model:{shell_quote(name)}}"
     refuse_name_in_file(name, "model", hint, about="model")
     if name in WEIGHTS_PACKAGES:
         folder = _package_folder(name)
@@ -321,7 +322,7 @@ def refuse_weights_beyond_memory(location: ModelLocation, dtype: str) -> None:
     memory.refuse_too_little_memory(
         numbers * size[dtype],
         f"the model in '{location.file or location.folder}', {numbers:,} numbers as {dtype},",
-        f"--dtype bfloat16 takes {parts[size[dtype]]}" if fits else memory.MORE_MEMORY_HINT,
+        f"{opt.dtype:bfloat16} takes {parts[size[dtype]]}" if fits else memory.MORE_MEMORY_HINT,
     )
 
 
@@ -400,7 +401,7 @@ def _whole_model_hint(folder: Path) -> str:
     """Return the hint for a folder without a whole model: to name the GGUF file in it, if any."""
     gguf_file = min(folder.glob(f"*{GGUF_SUFFIX}"), default=None)
     if gguf_file is not None:
-        return f"name the file in it: --model {shell_quote(str(gguf_file))}"
+        return f"name the file in it: {opt.model:{shell_quote(str(gguf_file))}}"
     return "save the whole model there: model.save_pretrained(folder)"
 
 

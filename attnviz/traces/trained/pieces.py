@@ -25,6 +25,7 @@ from attnviz.traces.trained.refusals import (
     reporting_load_errors,
     shorten_message,
 )
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -209,8 +210,8 @@ def cut_text(
     if chat:
         if truncate:
             raise AttnvizError(
-                "--truncate cuts off the end of a text, which in a --chat is where the model "
-                "answers",
+                f"{opt.truncate} cuts off the end of a text, which in a {opt.chat} is where the "
+                "model answers",
                 "leave out one of them",
                 about="truncate",
             )
@@ -220,7 +221,7 @@ def cut_text(
         maker = "chat template" if chat and not read_text else "tokenizer"
         raise AttnvizError(
             f"the {maker} of the model '{model.name}' makes nothing of this text",
-            "leave --chat out" if chat else "give another text",
+            f"leave {opt.chat} out" if chat else "give another text",
             about="chat" if chat else "text",
         )
     positions = max_token_count(model)
@@ -244,7 +245,7 @@ def _as_conversation(model: LoadedTransformer, text: str) -> str:
     if not getattr(model.tokenizer, "chat_template", None):
         raise AttnvizError(
             f"the model '{model.name}' has no chat template: it was not trained to answer messages",
-            "leave --chat out, or use an instruction-tuned model",
+            f"leave {opt.chat} out, or use an instruction-tuned model",
             about="chat",
         )
     try:
@@ -252,7 +253,7 @@ def _as_conversation(model: LoadedTransformer, text: str) -> str:
     except TemplateError as error:
         raise AttnvizError(
             f"the chat template of the model '{model.name}' fails: {shorten_message(str(error))}",
-            "leave --chat out",
+            f"leave {opt.chat} out",
             about="chat",
         ) from error
 
@@ -361,16 +362,19 @@ def _refuse_long_decoder_text(model: LoadedTransformer, count: int) -> None:
         raise AttnvizError(
             f"the decoder would read {counted(count, 'token')}, but the model '{model.name}' only "
             f"has positions for {longest}",
-            "give a shorter --target, or a smaller --generate",
+            f"give a shorter {opt.target}, or a smaller {opt.generate}",
             about="target",
         )
 
 
 def _long_text_error(model: LoadedTransformer, count: int, room: int) -> AttnvizError:
     """Return the error for a text of `count` tokens that is too long with `room` more of them."""
-    more, hint = "", "give a shorter text, or cut off its end with --truncate"
+    more, hint = "", f"give a shorter text, or cut off its end with {opt.truncate}"
     if room:
-        more, hint = f", and {room} to be added", "give a smaller --generate, or a shorter text"
+        more, hint = (
+            f", and {room} to be added",
+            f"give a smaller {opt.generate}, or a shorter text",
+        )
     return AttnvizError(
         f"the text has {counted(count, 'token')}{more}, but the model '{model.name}' only has "
         f"positions for {max_token_count(model)}",

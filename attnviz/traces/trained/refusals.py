@@ -21,6 +21,7 @@ from attnviz.machine.context_values import context_value
 from attnviz.machine.panics import is_panic, silencing_panics
 from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.trained.model_location import INSTALL_EXTRA, ModelLocation
+from attnviz.wording.surfaces import opt
 
 LoadedPart = Literal["model", "tokenizer", "text"]  # "text": the tokenizer is cutting one
 LOGGER_NAMES = (
@@ -122,7 +123,7 @@ def _load_problem_and_hint(
         return (
             f"the model '{location.name}' comes with Python code of its own, which is not run by "
             "default",
-            "read that code; if you trust it, give --trust-remote-code",
+            f"read that code; if you trust it, give {opt.trust_remote_code}",
         )
     if unknown := UNKNOWN_KIND_PATTERN.search(message):
         kind = f" ('{unknown[1]}')" if unknown[1] else ""
@@ -316,6 +317,6 @@ def transformers_version() -> str | None:
 def missing_extra_error() -> AttnvizError:
     """Return the error that transformers is not installed."""
     return model_error(
-        f"trained models need transformers, which is not installed (--model {MINILM})",
+        f"trained models need transformers, which is not installed ({opt.model:{MINILM}})",
         INSTALL_EXTRA,
     )

@@ -45,9 +45,10 @@ from attnviz.traces.trained.pieces import tokenizer_spelling
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.version import __version__
 from attnviz.wording.keywords import replace_choices
+from attnviz.wording.surfaces import cmd, opt
 
 EMBEDDINGS_METHOD = "get_input_embeddings"  # which decoders of some models, such as FSMT's, lack
-GIVE_TRANSFORMER_HINT = "give a transformer: --model minilm, a folder, or a name on a hub"
+GIVE_TRANSFORMER_HINT = f"give a transformer: {opt.model:minilm}, a folder, or a name on a hub"
 # What a record says of a transformer, in its names: settings, the config's activation, card facts
 TRANSFORMER_SETTINGS = (
     "attention",
@@ -172,8 +173,8 @@ def choose_summary(
         return None, ""
     if settings.pool != "mean" and not layers:
         raise AttnvizError(
-            f"--pool {settings.pool} is a choice for the maps of one layer, and all are shown",
-            "choose a layer, too: --layer 0; or leave --pool out",
+            f"{opt.pool:{settings.pool}} is a choice for the maps of one layer, and all are shown",
+            f"choose a layer, too: {opt.layer:0}; or leave {opt.pool} out",
             about="pool",
         )
     return SummaryChoice(resolution, settings.pool, statistics=False), note
@@ -335,14 +336,14 @@ def prepare_model_run(trace: Trace, purpose: str, about: str) -> ModelRun:
         hint = GIVE_TRANSFORMER_HINT
         if about == "by" and isinstance(origin, FromModel) and trace.prediction is not None:
             model_name = origin.settings.model
-            hint = f"use attnviz heads --model {model_name} to rank the heads of this model"
+            hint = f"use {cmd.heads:--model {model_name}} to rank the heads of this model"
         problem = f"{purpose} of a trained transformer, but this is not one"
         raise AttnvizError(problem, hint, about=about)
     if origin.card.fallback:
         raise AttnvizError(
             f"{purpose} of a transformer, but the model '{origin.card.name}' ({origin.card.kind}) "
             "only returns its weights",
-            f"leave --{about} out",
+            f"leave {opt[about]} out",
             about=about,
         )
     model, prepared = reload_model(trace)
@@ -440,7 +441,7 @@ def _refuse_other_model(
         f"{' any more' if origin.in_memory else ''}: {reason}",
         "trace the text again"
         if origin.in_memory
-        else "name that model with --model, or trace the text again with this one",
+        else f"name that model with {opt.model}, or trace the text again with this one",
     )
 
 

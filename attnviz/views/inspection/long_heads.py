@@ -52,6 +52,7 @@ from attnviz.views.heads.sentences import (
 from attnviz.views.inspection.head_kinds import head_flags, head_kinds_data, head_kinds_document
 from attnviz.views.long_text import map_groups
 from attnviz.views.view import Group, TableData
+from attnviz.wording.surfaces import opt
 
 Panels = tuple[list[Group], list[Group], str]  # of a screen and of a picture, and their title
 CHANGING_OPTIONS = ("merge", "source", "part", *UNITS_BY_OPTION, *HIDE_OPTIONS)
@@ -71,13 +72,13 @@ def is_long(inspection: Inspection) -> bool:
         "as_": options.as_ == "arcs",
     }
     is_chosen = inspection.trace.origin.settings.stream
-    way = "leave --stream out" if is_chosen else "give a shorter text or a larger --memory-budget"
+    way = f"give a shorter text or a larger {opt.memory_budget}"
+    way = f"leave {opt.stream} out" if is_chosen else way
     for name in (name for name, needs in needs_all.items() if needs):
-        option = f"--{name.rstrip('_')}"
         raise AttnvizError(
-            f"{option} {getattr(options, name)} needs all weights at once, and of this text they "
-            "are computed only where they are shown",
-            f"leave {option} out, or {way}",
+            f"{opt[name]:{getattr(options, name)}} needs all weights at once, and of this text "
+            "they are computed only where they are shown",
+            f"leave {opt[name]} out, or {way}",
             about=name,
         )
     is_changed = any(getattr(options, name) not in (None, False) for name in CHANGING_OPTIONS)

@@ -26,6 +26,7 @@ from attnviz.wording.numbers import (
     share_text,
     smallest_fixed_value,
 )
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import bidi_isolated
 
 WEIGH_MEASURE_NAMES: dict[Weigh, str] = {
@@ -87,8 +88,9 @@ def refuse_logarithms(looking: InspectOptions) -> None:
     """Refuse --log, because there are numbers below 0; without --log do nothing."""
     if looking.log:
         raise AttnvizError(
-            f"--log colours by the logarithm, but --weigh {looking.weigh} has numbers below 0",
-            "leave --log out",
+            f"{opt.log} colours by the logarithm, but {opt.weigh:{looking.weigh}} has numbers "
+            "below 0",
+            f"leave {opt.log} out",
             about="log",
         )
 

@@ -65,12 +65,13 @@ from attnviz.views.view import (
     build_page,
 )
 from attnviz.wording.commands import Command
+from attnviz.wording.surfaces import in_words, opt
 from attnviz.wording.words import as_sentence
 
 ROLLOUT_OPENING = "In the rollout, "  # of every headline about a rollout
 MAX_SCREEN_TOKENS = 100  # longer sentences are not coloured on the screen beside ranked heads
 MAX_HEADS_WITH_SLIDES = 16  # of more heads only the strongest of each kind get a slide
-MORE_SLIDES_HINT = "--layer 0, or --head 0, makes a slide for each of its heads"
+MORE_SLIDES_HINT = f"{opt.layer:0}, or {opt.head:0}, makes a slide for each of its heads"
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,7 +427,7 @@ def inspection_slides(inspection: Inspection, overview: Group) -> Excerpt:
         indices = list(dict.fromkeys(flag.map_index for flag in head_flags(inspection)))
         strongest = f"{len(indices)} of {count} heads, the strongest of each kind"
         heads_text = strongest if indices else "none"
-        note = f"heads with slides of their own: {heads_text}; {MORE_SLIDES_HINT}"
+        note = f"heads with slides of their own: {heads_text}; {in_words(MORE_SLIDES_HINT)}"
     grids = heatmaps(inspection, [inspection.maps[index] for index in indices])
     titles = tuple(PanelTitle(head_kind_title(inspection, index)) for index in indices)
     groups = (overview, Group(FINDINGS_GROUP, tuple(grids), panel_titles=titles))

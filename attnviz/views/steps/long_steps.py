@@ -29,6 +29,7 @@ from attnviz.views.steps.scene import DIGITS_RANGE, Scene
 from attnviz.views.view import HEAD_COLUMNS, TableData, TableLines, head_cells
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.sums import MAX_UNSHIFTED_SCORE, Sum
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 MOST_ATTENDED_KEYS = 6  # that are written out, beside the query itself and the token before it
@@ -39,7 +40,7 @@ def long_steps_error() -> AttnvizError:
     """Return the error that the steps of a long text are those of one token, and none is named."""
     return AttnvizError(
         "every number of a long text is too many to show: its steps are those of one token",
-        "name a token by its number: --query 1",
+        f"name a token by its number: {opt.query:1}",
         python_hint="name a token by its position: query=0",
     )
 

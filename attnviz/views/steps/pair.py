@@ -20,6 +20,7 @@ from attnviz.views.origin_words import vector_axis
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.sums import Sum
+from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import and_list
 
 Vector = list[float]
@@ -33,23 +34,29 @@ def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
     """
     if query is None:
         raise AttnvizError(
-            "--key needs a --query: a score has a query and a key", "add --query TOKEN"
+            f"{opt.key} needs a {opt.query}: a score has a query and a key",
+            f"add {opt.query:TOKEN}",
+            about="key",
         )
     if not trace.variant.compared:
         raise AttnvizError(
-            f"'{trace.variant.name}' attention does not compare queries with keys, so --key has no "
-            "score to show",
-            "use --variant scaled, or leave out --key",
+            f"'{trace.variant.name}' attention does not compare queries with keys, so {opt.key} "
+            "has no score to show",
+            f"use {opt.variant:scaled}, or leave out {opt.key}",
+            about="key",
         )
     if layer.w_score is not None:
         raise AttnvizError(
-            "additive scores are not dot products, so --key has no lengths and angle to show",
-            "leave out --key; attnviz steps TEXT --query TOKEN --step scores writes the scores out",
+            f"additive scores are not dot products, so {opt.key} has no lengths and angle to show",
+            f"leave out {opt.key}; {cmd.steps:TEXT --query TOKEN --step scores} writes the scores "
+            "out",
+            about="key",
         )
     if not layer.has_product_scores:
         raise AttnvizError(
-            "the scores are given, not computed from a query and a key that --key could draw",
-            "leave out --key",
+            f"the scores are given, not computed from a query and a key that {opt.key} could draw",
+            f"leave out {opt.key}",
+            about="key",
         )
 
 

@@ -27,6 +27,7 @@ from attnviz.views.steps.step_selection import refuse_missing_head
 from attnviz.views.trace import WEIGHTS_NAMES, scores_grids, vectors_grid, weights_grids
 from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.sums import MAX_TERMS, SumWriter
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import bracketed_shape, shape_text
 
 LABELLED_MATRICES = PARTS_BY_GIVEN_NAME | {part.data: part for part in PARTS_OF_PREDICTION}
@@ -379,7 +380,7 @@ def _find_layer(trace: Trace, number: int | None) -> Layer:
             refuse_missing_layer(number, len(numbers))
         raise AttnvizError(
             f"layer {number} has no attention; layers that do: {', '.join(map(str, numbers))}",
-            f"try --layer {numbers[0]}",
+            f"try {opt.layer:{numbers[0]}}",
             about="layer",
         )
     return layers_by_number[number]

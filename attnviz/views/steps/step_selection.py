@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:  # a misspelled step is reported without importing numpy
@@ -25,20 +26,20 @@ ATTENTION_STEP_NAMES = (  # of every variant
     "context",
 )
 STEP_REQUIREMENTS = {  # what the other steps need
-    "rotary": "--positions rotary, and queries and keys",
-    "soft-cap": "--soft-cap 50",
-    "alibi": "--positions alibi",
-    "position-bias": "a trained model that adds a bias to scores, as T5 does: --model FOLDER",
-    "additive-mask": "a 'mask' in the --given file",
-    "why": "a model whose heads have named dimensions, such as --model toy",
-    "angle": "--query TOKEN --key TOKEN",
-    "dropout": "--dropout 0.1, and weights computed by a softmax",
-    "norm": "--layers 1 --norm pre",
-    "feed-forward": "--layers 1 without --attention-only",
-    "add-attention": "--layers 1",
-    "memory": "--memory TEXT",
-    "logits": "a model that answers: --model agreement",
-    "prediction": "a model that answers: --model agreement",
+    "rotary": f"{opt.positions:rotary}, and queries and keys",
+    "soft-cap": f"{opt.soft_cap:50}",
+    "alibi": f"{opt.positions:alibi}",
+    "position-bias": f"a trained model that adds a bias to scores, as T5 does: {opt.model:FOLDER}",
+    "additive-mask": f"a 'mask' in the {opt.given} file",
+    "why": f"a model whose heads have named dimensions, such as {opt.model:toy}",
+    "angle": f"{opt.query:TOKEN} {opt.key:TOKEN}",
+    "dropout": f"{opt.dropout:0.1}, and weights computed by a softmax",
+    "norm": f"{opt.layers:1} {opt.norm:pre}",
+    "feed-forward": f"{opt.layers:1} without {opt.attention_only}",
+    "add-attention": f"{opt.layers:1}",
+    "memory": f"{opt.memory:TEXT}",
+    "logits": f"a model that answers: {opt.model:agreement}",
+    "prediction": f"a model that answers: {opt.model:agreement}",
 }
 STEP_CHOICES = (*ATTENTION_STEP_NAMES, *STEP_REQUIREMENTS)  # which help and completion offer
 LAYER_STEP_NAMES = (
@@ -80,7 +81,7 @@ def refuse_missing_head(head: int | None, count: int) -> None:
         raise AttnvizError(
             f"there is no head {head}: there {'is' if count == 1 else 'are'} "
             f"{counted(count, 'head')}, numbered from 0",
-            f"try --head {count - 1}",
+            f"try {opt.head:{count - 1}}",
             about="head",
         )
 
@@ -96,8 +97,8 @@ def select_steps(sections: Sequence[Section], selection: str | None) -> list[Sec
     names = [name.strip() for name in selection.split(",") if name.strip()]
     numbers = {section.number for name in names for section in _matching_sections(sections, name)}
     if not numbers:
-        hint = f"use --step scores, or another of: {_steps_text(sections)}"
-        raise AttnvizError("--step is empty", hint)
+        hint = f"use {opt.step:scores}, or another of: {_steps_text(sections)}"
+        raise AttnvizError(f"{opt.step:is empty}", hint)
     return [section for section in sections if section.number in numbers]
 
 

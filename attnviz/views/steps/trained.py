@@ -22,6 +22,7 @@ from attnviz.views.head_vectors import divisor_text
 from attnviz.views.reading import token_axis
 from attnviz.views.steps.scene import Scene, embedding_table_remarks
 from attnviz.wording.sums import Sum
+from attnviz.wording.surfaces import cmd
 from attnviz.wording.words import and_list, bidi_isolated, bracketed_shape, counted
 
 MAX_DIAGONAL_VARIATION = 1e-5  # among biases of the same distance, relative to the largest bias
@@ -60,7 +61,7 @@ def refuse_walk_without_vectors(trace: Trace) -> None:
         raise model_error(
             f"the model '{trace.trained.name}' ({trace.trained.kind}) returns "
             "attention weights only, so there are no steps to show",
-            "use attnviz inspect to see the weights",
+            f"use {cmd.inspect} to see the weights",
         )
 
 

@@ -22,12 +22,12 @@ import torch
 from jaxtyping import Float
 
 from attnviz.analysis.inspection.effects import (
-    ANSWER_PURPOSE,
     EFFECT_PURPOSE,
     EffectMeasure,
     EffectMeter,
     Metric,
     OutputMeasure,
+    answers_purpose,
     format_head_set,
     heads_still_on,
     pair_heads,
@@ -63,6 +63,7 @@ from attnviz.wings.corpora.texts import (
     refuse_other_answers,
 )
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.surfaces import naming_options, opt
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -72,12 +73,11 @@ REPEATED_READING = 1_000  # texts
 MAX_ROWS = 1_024  # of changes that are kept for each head; then two rows become one
 LEAST_RELATIVE_SIZE = 1e-6  # of the largest change, for a test: less is rounding
 OWN_ANSWERS_NAME = "logit of each text's first answer minus logit of its second"
-OWN_ANSWERS_PURPOSE = "the texts name two answers each"
-OWN_ANSWERS_WORDS = {  # what errors about options call answers that a text names itself
-    ANSWER_PURPOSE: OWN_ANSWERS_PURPOSE,
-    "--toward and --instead-of": "its two answers",
-    "--toward": "its first answer",
-    "--instead-of": "its second answer",
+OWN_ANSWERS_WORDS = {  # what errors call answers that a text names itself, in place of options
+    "answers_purpose": "the texts name two answers each",
+    "answers": "its two answers",
+    "toward": "its first answer",
+    "instead_of": "its second answer",
 }
 TextTracker = Callable[[Iterable[CorpusText]], Iterable[CorpusText]]
 
@@ -216,7 +216,7 @@ def head_effects(
             "there is no text in the corpus",
             "give a list of texts, or a file with one on each line",
         )
-    given = {"--toward": options.toward is not None, "'metric'": metric is not None}
+    given = {f"{opt.toward}": options.toward is not None, "'metric'": metric is not None}
     refuse_other_answers(first.answers, [name for name, is_given in given.items() if is_given])
     with _naming_text(first):
         source = source_from_text(first.text, chosen_settings, in_memory=in_memory)
@@ -235,15 +235,12 @@ def _naming_text(text: CorpusText) -> Iterator[None]:
     """Begin an AttnvizError of the `with` block with the number of the text that it is about, but
     leave out those about answers that are the same for all texts."""
     try:
-        yield
+        with naming_options(**(OWN_ANSWERS_WORDS if text.answers is not None else {})):
+            yield
     except AttnvizError as error:
-        problem = str(error)
-        if error.about in ("toward", "instead_of"):
-            if text.answers is None:
-                raise
-            for words, own_words in OWN_ANSWERS_WORDS.items():
-                problem = problem.replace(words, own_words)
-        raise error.with_problem(f"text {text.number}: {problem}") from None
+        if error.about in ("toward", "instead_of") and text.answers is None:
+            raise
+        raise error.with_problem(f"text {text.number}: {error}") from None
 
 
 class NeighbourSums:
@@ -369,7 +366,7 @@ class CorpusAblation:
         has none."""
         positions = self.first_run.answer_positions
         if self.metric is None and self.compares_answers and positions is None:
-            raise no_answer_error(self.first_run, ANSWER_PURPOSE, "toward")
+            raise no_answer_error(self.first_run, answers_purpose(), "toward")
         if self.measured == "metric" and self.counts(self.first_run):
             meter = self._meter(self.first_run, first.answers)
             meter.metric_value(meter.full_result)
@@ -403,7 +400,7 @@ class CorpusAblation:
         if not totals.texts:
             if stopped():
                 raise KeyboardInterrupt
-            raise no_answer_error(self.first_run, ANSWER_PURPOSE, "toward")
+            raise no_answer_error(self.first_run, answers_purpose(), "toward")
         output = OutputMeasure("metric", OWN_ANSWERS_NAME)
         if not self.has_own_answers:
             output = self._meter(self.first_run, None).output

@@ -21,6 +21,7 @@ from attnviz.traces import early_checks
 from attnviz.traces.settings import Settings
 from attnviz.wings.corpora.texts import refuse_other_answers, split_answers
 from attnviz.wording.commands import Command
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 INTERRUPTED_STATUS = 130  # as of any command that Ctrl-C ends
@@ -47,7 +48,9 @@ def deliver_corpus_effects(
                 break
         else:
             raise AttnvizError(f"there is no text in '{path}'", "write one text on each line")
-        refuse_other_answers(split_answers(line)[1], ["--toward"] if "toward" in chosen else [])
+        refuse_other_answers(
+            split_answers(line)[1], [f"{opt.toward}"] if "toward" in chosen else []
+        )
 
         from attnviz.wings.corpora.effects import head_effects
 

@@ -21,6 +21,7 @@ from attnviz.traces.early_checks import from_first_text
 from attnviz.traces.models.model_names import MINILM
 from attnviz.wings.corpora.effects_command import count_lines, reporting_interrupt
 from attnviz.wording.commands import Command
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 
@@ -66,7 +67,7 @@ def _text_lines(path: Path | None) -> Generator[str, None, None]:
         return files.read_lines(path)
     if path is None and sys.stdin.isatty():
         raise AttnvizError(
-            "there are no texts", "give a file with one text per line: --file texts.txt"
+            "there are no texts", f"give a file with one text per line: {opt.file:texts.txt}"
         )
     return files.iterate_lines(sys.stdin.buffer, "standard input")
 

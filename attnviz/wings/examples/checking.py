@@ -19,6 +19,7 @@ from attnviz.wings.examples.claims import CLAIM_TOLERANCE, CLAIMS
 from attnviz.wings.examples.example import Example, Expectation
 from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.sums import SumWriter
+from attnviz.wording.surfaces import Surface, naming_options, speaking
 from attnviz.wording.words import counted, shape_text
 
 MAX_FLOAT = Decimal(sys.float_info.max)
@@ -268,11 +269,10 @@ def _expected_row(example: Example, expectation: Expectation, tokens: Tokens) ->
     if expectation.query is None:
         return len(tokens) - 1
     try:
-        return tokens.index(expectation.query, "query")
+        with speaking(Surface.TOML), naming_options(query="query ="):
+            return tokens.index(expectation.query, "query")
     except AttnvizError as error:
-        raise _expectation_error(
-            example, expectation, str(error), error.hint.replace("--query", "query =")
-        ) from None
+        raise _expectation_error(example, expectation, str(error), error.hint) from None
 
 
 def _expected_layer(

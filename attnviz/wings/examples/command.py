@@ -22,6 +22,7 @@ from attnviz.renderers import suffixes
 from attnviz.traces import structured_text
 from attnviz.wings.examples.example_names import example_names as all_names
 from attnviz.wings.examples.example_names import example_path, example_titles
+from attnviz.wording.surfaces import Surface, speaking
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -167,24 +168,23 @@ def _check_examples(names: Sequence[str], quiet: bool) -> CheckedExamples:
 
     With `quiet` only what differs is printed.
     """
-    from attnviz.traces.structured_text import options_as_keys
-
     findings_by_example: list[tuple[Example, list[ExpectationFinding]]] = []
     errors: list[AttnvizError] = []
     for name in names:
         try:
-            # A missing file is refused before torch is loaded.
-            structured_text.read_text_file(example_path(name), "lesson")
+            with speaking(Surface.TOML):
+                # A missing file is refused before torch is loaded.
+                structured_text.read_text_file(example_path(name), "lesson")
 
-            from attnviz.wings.examples import checking
-            from attnviz.wings.examples.example_names import example as read_example
+                from attnviz.wings.examples import checking
+                from attnviz.wings.examples.example_names import example as read_example
 
-            example = read_example(name)
-            findings_by_example.append(
-                (example, _print_findings(example, checking.check_example(example), quiet))
-            )
+                example = read_example(name)
+                findings_by_example.append(
+                    (example, _print_findings(example, checking.check_example(example), quiet))
+                )
         except AttnvizError as error:
-            errors.append(options_as_keys(error))
+            errors.append(error)
             why = f": {errors[-1]}" if len(errors) > 1 else ""  # the first is raised at the end
             print_result_line(f"✗ {name} is refused{why}")
     return CheckedExamples(findings_by_example, errors)

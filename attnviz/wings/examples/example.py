@@ -17,7 +17,6 @@ from attnviz.traces.matrix_names import can_be_given
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.result import Showable
 from attnviz.traces.settings import Settings, untrusted_settings
-from attnviz.traces.structured_text import options_as_keys
 from attnviz.traces.toml_reader import with_line_number
 from attnviz.wings.examples.constructions import (
     construct_matrix,
@@ -25,6 +24,7 @@ from attnviz.wings.examples.constructions import (
     is_construction,
 )
 from attnviz.wings.examples.draws import Recipe, draw_recipe
+from attnviz.wording.surfaces import Surface, speaking
 
 if TYPE_CHECKING:  # a file is checked without torch
     from torch import Tensor
@@ -33,7 +33,6 @@ if TYPE_CHECKING:  # a file is checked without torch
     from attnviz.traces.trace import Trace
 
 BYTES_PER_GIVEN_NUMBER = 32  # float64 while it is checked, and the tensors made of it
-COMMAND_OPTIONS = ("item", "query")  # also options of `attnviz example show`
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -168,9 +167,12 @@ class Example(Showable):
         new_settings = {name: value for name, value in untrusted if _is_setting(name)}
         settings = replace(self.settings, **new_settings)
         try:
-            is_only_item = item == 1 and self.items == 1
-            matrices = self.matrices(None if is_only_item else item, all_changes)
-            result = trace(self.text, settings, given=matrices, mistake=mistake, command=command)
+            with speaking(Surface.TOML):
+                is_only_item = item == 1 and self.items == 1
+                matrices = self.matrices(None if is_only_item else item, all_changes)
+                result = trace(
+                    self.text, settings, given=matrices, mistake=mistake, command=command
+                )
         except AttnvizError as error:
             raise self._locate_error(error) from None
         origin = FromExample(
@@ -183,9 +185,8 @@ class Example(Showable):
         return replace(result, origin=origin)
 
     def _locate_error(self, error: AttnvizError) -> AttnvizError:
-        """Return the error with the example's file and line, and with keys of the file in place of
-        options."""
-        located = options_as_keys(with_line_number(error, self.path), exceptions=COMMAND_OPTIONS)
+        """Return the error with the example's file and line."""
+        located = with_line_number(error, self.path)
         if located.file == str(self.path):
             return located
         return located.with_problem(f"'{self.path}': {located}")

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 from threading import Thread
 
@@ -170,7 +171,8 @@ class Explorer(App[None], inherit_bindings=False):
                     self.copied_lines.append(session.copied)
                 session.copied = ""
             if session.job is not None and session.job is not self._started:
-                Thread(target=self._work, args=(session.job,), daemon=True).start()
+                work = partial(copy_context().run, self._work, session.job)  # in the same words
+                Thread(target=work, daemon=True).start()
             self._started = session.job
             self._lines.draw(session.frame().lines)
             if session.is_over:

@@ -19,6 +19,7 @@ from attnviz.errors import AttnvizError
 from attnviz.options.option import option_class
 from attnviz.options.output import DeliveryOptions
 from attnviz.options.traces import BlockOptions, MatrixOptions, TracingOptions
+from attnviz.wording.surfaces import cmd
 
 LIBRARY = "textual"
 CONTROLLING_TERMINAL = "/dev/tty"
@@ -74,15 +75,15 @@ def refuse_without_terminal() -> None:
     """Refuse to explore without textual, or where no terminal shows the screen and sends keys."""
     if find_spec(LIBRARY) is None:
         raise AttnvizError(
-            f"attnviz explore needs {LIBRARY}, which is not installed",
+            f"{cmd.explore} needs {LIBRARY}, which is not installed",
             'pip install "attnviz[explore]"',
         )
     is_screen = sys.stdout.isatty() and sys.stderr.isatty()
     is_screen = is_screen and (sys.stdin.isatty() or has_controlling_terminal())
     if not is_screen or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         raise AttnvizError(
-            "attnviz explore needs a terminal that shows its screen and sends keys",
-            "without one: attnviz run TEXT, or of a trained model attnviz inspect TEXT",
+            f"{cmd.explore} needs a terminal that shows its screen and sends keys",
+            f"without one: {cmd.run:TEXT}, or of a trained model {cmd.inspect:TEXT}",
         )
 
 

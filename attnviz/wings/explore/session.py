@@ -15,7 +15,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attnviz.cli.output import look_from_options, refuse_undeliverable
-from attnviz.errors import QUOTED_WORD, AttnvizError
+from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.machine.atomic_files import refuse_overwriting
 from attnviz.options.output import DeliveryOptions
@@ -447,9 +447,8 @@ class Session:
         if self.prompt is not None:  # of something else, opened while it was computed
             self._show_error(error)
             return
-        quoted = QUOTED_WORD.search(str(error))
-        word = re.search(rf"(?<!\S){re.escape(quoted[1])}(?!\S)", text) if quoted else None
-        caret = word.end() if word else len(text)
+        match = re.search(rf"(?<!\S){re.escape(error.word)}(?!\S)", text) if error.word else None
+        caret = match.end() if match else len(text)
         self._ask_text(text, caret, error_line(error))
 
     def _add_word(self, key: str) -> None:

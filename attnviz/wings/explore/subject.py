@@ -37,6 +37,7 @@ from attnviz.views.view import View, printable_value
 from attnviz.wings.explore.place import Place
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.numbers import fixed_text, percent_text
+from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import bidi_isolated
 
 MAX_KEPT_GRIDS = 48  # of heads that were looked at last
@@ -354,7 +355,7 @@ class Subject:
         if layer.memory is not None:
             raise AttnvizError(
                 "the arithmetic of attention to a second sentence is written by another command",
-                "attnviz steps TEXT --memory … --query TOKEN --step cross-scores",
+                f"{cmd.steps:TEXT --memory … --query TOKEN --step cross-scores}",
             )
         write = partial(
             steps, self.trace, query=place.query, layer=layer.layer, head=number, step=CELL_STEPS
@@ -362,7 +363,7 @@ class Subject:
         try:
             return write(key=place.key)
         except AttnvizError as error:
-            if "--key" not in str(error):
+            if error.about != "key":
                 raise
             return write()
 
@@ -415,7 +416,7 @@ class Subject:
         if is_last and self.trace.prediction is None and name not in off:
             raise AttnvizError(
                 "without this head, all weights stay as they are: no head reads its output",
-                "a model with answers: --model agreement",
+                f"a model with answers: {opt.model:agreement}",
             )
         others = {each: value for each, value in off.items() if each != name}
         heads = others if name in off else {**off, name: "zero"}
@@ -456,7 +457,7 @@ class Subject:
         if prediction is None or prediction.predicts != "next" or self.trace.text is None:
             raise AttnvizError(
                 "only a model that continues a text can add a word",
-                "explore with --model smollm2, or --model induction",
+                f"explore with {opt.model:smollm2}, or {opt.model:induction}",
             )
         if self.trace.trained is not None:
             count = (self.settings.generate or 0) + 1
@@ -510,7 +511,7 @@ def refuse_long_text(trace: Trace) -> None:
     if sum(prod(each.shape) for each in long_layers) > MAX_EXPLORED_CELLS:
         raise AttnvizError(
             f"the text has {len(trace.tokens):,} tokens, too many to explore in a terminal",
-            "try a shorter text, or: attnviz run TEXT -o view.html",
+            f"try a shorter text, or: {cmd.run:TEXT -o view.html}",
         )
 
 

@@ -44,6 +44,7 @@ from attnviz.traces.trained.loading import forget_loaded_models, load_transforme
 from attnviz.wings.corpora.survey import induction_on_repeats
 from attnviz.wings.films.film import Film, refuse_misfit
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 CheckpointTracker = Callable[[Sequence[Checkpoint]], Iterable[Checkpoint]]
 MISFIT_HINT = "give the checkpoints of one training"
-SMALLER_HINT = "give a shorter text, --layer, or fewer checkpoints"
+SMALLER_HINT = f"give a shorter text, {opt.layer}, or fewer checkpoints"
 REPEATS_KIND = PatternKind(
     "induction on random repeats",
     "induction",

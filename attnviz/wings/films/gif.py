@@ -33,6 +33,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import CellSource, Drawable, Section, open_panels
 from attnviz.views.view import Group, Shot, View
 from attnviz.wings.films.redrawing import changed_parts, parts_beside_cells, with_patches
+from attnviz.wording.surfaces import opt
 
 FILM_DPI = 100
 DEFAULT_SIDE_PIXELS = 1920  # pixels, unless somebody says how fine,
@@ -202,7 +203,7 @@ def _pixel_size(size: Size, look: Look) -> tuple[int, int]:
         raise AttnvizError(
             f"{max(size):g} inches at {look.dpi} dpi are {max(size) * look.dpi:,.0f} pixels, and "
             f"at most {MAX_FILM_SIDE_PIXELS:,} can be animated",
-            f"try --dpi {int(MAX_FILM_SIDE_PIXELS / max(size))}",
+            f"try {opt.dpi:{int(MAX_FILM_SIDE_PIXELS / max(size))}}",
         )
     return int(size[0] * look.dpi), int(size[1] * look.dpi)
 

@@ -40,10 +40,10 @@ from attnviz.wings.quiz.lesson import (
 from attnviz.wording.commands import (
     Command,
     changed_options,
-    option_name,
     path_without_folders,
     shell_quote,
 )
+from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from attnviz.wings.quiz.quiz import Quiz
@@ -187,8 +187,8 @@ def _with_typed(lesson: Lesson, model: str | None, typed: dict[str, object]) -> 
     for name in typed:
         if name not in ALLOWED_BESIDE_LESSON:
             raise AttnvizError(
-                f"the lesson says how its texts are traced, and {option_name(name)} does, too",
-                f"leave {option_name(name)} out, or write it below [texts.settings]",
+                f"the lesson says how its texts are traced, and {opt[name]} does, too",
+                f"leave {opt[name]} out, or write it below [texts.settings]",
             )
     if model is not None:
         texts = tuple(

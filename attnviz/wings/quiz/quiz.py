@@ -20,12 +20,13 @@ from attnviz.wings.quiz.lesson import (
 )
 from attnviz.wings.quiz.questions import FINDERS, Question, build_search
 from attnviz.wings.quiz.unclear import explain_unclear
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, counted
 
 MAX_QUOTED = 40  # letters of a text in a note
 MASK, MASK_KINDS = "mask", ("mask", "visible")
 MODEL_KINDS = ("token", "head")  # about what heads do
-NO_QUESTION_HINT = "try --heads 4, another --seed, or a longer sentence"
+NO_QUESTION_HINT = f"try {opt.heads:4}, another {opt.seed}, or a longer sentence"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +127,9 @@ def _no_question_error(text: LessonText, why: str) -> AttnvizError:
     if text.table is not None:
         hint = "try other kinds, or another sentence"
     elif text.settings.model is not None:
-        hint = "try another --kind, or another sentence"
+        hint = f"try another {opt.kind}, or another sentence"
     elif "parts of a letter" in why and not text.text.isascii():
-        hint = "try --tokenizer chars, or another sentence"
+        hint = f"try {opt.tokenizer:chars}, or another sentence"
     else:
         hint = NO_QUESTION_HINT
     return AttnvizError(f"no question about this has a clear answer: {why}", hint)
@@ -293,7 +294,9 @@ def _unclear_error(own: OwnQuestion, rows: Sequence[AttentionRow]) -> AttnvizErr
     place = f" in {own.head}" if own.head else ""
     hint = "choose another head or token, or leave one of them out"
     if rows and rows[0].has_random_vectors:
-        hint = "choose another token, or another seed: seed = 8 above all [[texts]], or --seed 8"
+        hint = (
+            f"choose another token, or another seed: seed = 8 above all [[texts]], or {opt.seed:8}"
+        )
     return AttnvizError(
         f"no '{own.kind}' question about {about}{place} has a clear answer: "
         f"{explain_unclear(rows, (own.kind,))}",
