@@ -74,7 +74,7 @@ FILE_KINDS = (
         ("wings.examples.example_files", "wings.examples.example_names", "wings.examples.command"),
         ("example",),
     ),
-    FileKind("lessons of the quiz (`.toml`)", ("analysis.quiz.lesson",), ("quiz",)),
+    FileKind("lessons of the quiz (`.toml`)", ("wings.quiz.lesson",), ("quiz",)),
     FileKind("grammars (`.toml`)", ("learning.grammar_files",), ("grammar",)),
     FileKind("models written by hand (`.toml`)", ("traces.models.by_hand",), ("by hand",)),
     FileKind(

@@ -337,7 +337,7 @@ def refuse_unusable_model(settings: Settings) -> None:
     if location is not None and location.folder is not None:
         refuse_incomplete_folder(location.folder)
     if location is not None and location.file is not None:
-        load_from_wing("refuse_unusable_file")(location.file)
+        load_from_wing("refuse_unusable_gguf")(location.file)
 
 
 def from_first_text(texts: Iterator[str]) -> Iterator[str]:

@@ -18,7 +18,6 @@ NamedPaths = Mapping[str, str]  # paths of functions, such as "module:function"
 class Wing:
     """What a product adds to the core."""
 
-    loaded: str  # when it is imported
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # path, line of help
     files: NamedPaths = field(default_factory=dict)  # by suffix: what writes or reads them
     views: NamedPaths = field(default_factory=dict)  # by the class of a result: what makes its View
@@ -27,8 +26,8 @@ class Wing:
 
 
 WINGS = {
+    # Imported by attnviz explore.
     "explore": Wing(
-        loaded="by attnviz explore",
         commands={
             "explore": (
                 "attnviz.wings.explore.command:explore_command",
@@ -36,8 +35,8 @@ WINGS = {
             ),
         },
     ),
+    # Imported by attnviz survey, attnviz pairs and --texts, and by their functions in the library.
     "corpora": Wing(
-        loaded="by attnviz survey, attnviz pairs and --texts, and by what they are in the library",
         commands={
             "survey": (
                 "attnviz.wings.corpora.survey_command:survey_command",
@@ -64,8 +63,8 @@ WINGS = {
             "deliver_corpus_effects": "attnviz.wings.corpora.effects_command:deliver_corpus_effects"
         },
     ),
+    # Imported by attnviz quiz.
     "quiz": Wing(
-        loaded="by attnviz quiz",
         commands={
             "quiz": (
                 "attnviz.wings.quiz.command:quiz_command",
@@ -77,8 +76,8 @@ WINGS = {
             ".pdf": "attnviz.wings.quiz.sheet:exercise_pdf",
         },
     ),
+    # Imported by attnviz example, and by example() in the library.
     "examples": Wing(
-        loaded="by attnviz example, and by example() in the library",
         commands={
             "example": (
                 "attnviz.wings.examples.group:app",
@@ -89,8 +88,8 @@ WINGS = {
         library={"example": "attnviz.wings.examples.example_names:example"},
         lent={"example_commands": "attnviz.wings.examples.group:EXAMPLE_COMMANDS"},
     ),
+    # Imported by -o x.gif and attnviz compare --checkpoints, and by film() in the library.
     "films": Wing(
-        loaded="by -o x.gif and attnviz compare --checkpoints, and by film() in the library",
         files={".gif": "attnviz.wings.films.gif:gif_picture"},
         views={
             "CheckpointComparison": "attnviz.wings.films.checkpoints_view:view",
@@ -103,17 +102,17 @@ WINGS = {
         },
         lent={"compare_checkpoints": "attnviz.wings.films.checkpoints:compare_checkpoints"},
     ),
+    # Imported by --model x.gguf, and to tell whether a file without a suffix is one.
     "gguf": Wing(
-        loaded="by --model x.gguf, and to tell whether a file without a suffix is one",
         files={".gguf": "attnviz.wings.gguf.reader:load_file"},
         lent={
             "is_gguf": "attnviz.wings.gguf.file:is_gguf",
             "read_gguf": "attnviz.wings.gguf.file:read_gguf",
-            "refuse_unusable_file": "attnviz.wings.gguf.reader:refuse_unusable_file",
+            "refuse_unusable_gguf": "attnviz.wings.gguf.reader:refuse_unusable_file",
         },
     ),
+    # Imported by -o x.pptx.
     "slides": Wing(
-        loaded="by -o x.pptx",
         files={".pptx": "attnviz.wings.slides.deck:pptx"},
     ),
 }

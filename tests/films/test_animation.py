@@ -22,7 +22,7 @@ from attnviz.renderers.picture.page_frame import Captions
 from attnviz.renderers.picture.section import section_pages
 from attnviz.views.steps.walk import steps
 from attnviz.views.view import View
-from attnviz.wings.films import gif as film
+from attnviz.wings.films import gif
 from attnviz.wings.films.gif import to_palette
 from attnviz.wings.films.redrawing import changed_parts
 from tests.hand import causal_weights, provenance_with, view_of
@@ -90,7 +90,7 @@ def test_in_a_film_of_steps_each_number_moves_from_its_sum_into_its_cell() -> No
     view = steps("I am learning this", dim=3, query="learning").view()
     look, captions = Look(dpi=60), Captions(view.headline)
     with fixed_settings(view.picture.panels, captions):
-        film_frames = list(film.walk_frames(view, look, captions))
+        film_frames = list(gif.walk_frames(view, look, captions))
     moving_words = [
         [(word.text, word.x, word.y) for word in each.layout.words if word.bold and word.size < 19]
         for each in film_frames
@@ -129,9 +129,9 @@ def test_frames_are_their_pictures_to_the_pixel() -> None:
     for _ in range(20):
         pictures.append(pictures[-1].copy())
         pictures[-1][draw.integers(20), draw.integers(30)] = draw.choice([0x000000, 0xFF0000])
-    images = map(to_palette, film._pixel_changes(pictures))
+    images = map(to_palette, gif._pixel_changes(pictures))
 
-    image = Image.open(io.BytesIO(film._gif_bytes(images, [1.0] * 21, "")))
+    image = Image.open(io.BytesIO(gif._gif_bytes(images, [1.0] * 21, "")))
 
     shown_pixels = [frame.astype(int) @ [1 << 16, 1 << 8, 1] for frame in frames(image)]
     assert all((one == other).all() for one, other in zip(shown_pixels, pictures, strict=True))
@@ -141,7 +141,7 @@ def test_frames_are_their_pictures_to_the_pixel() -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_last_frame_is_the_picture_of_all(theme: str) -> None:
     view = view_of(*example_steps(moments=1), headline="causal attention", caption="four tokens")
-    png_bytes = render(view, ".png", theme=theme, dpi=100, size=film.FILM_SIZE)
+    png_bytes = render(view, ".png", theme=theme, dpi=100, size=gif.FILM_SIZE)
     picture = np.asarray(Image.open(io.BytesIO(png_bytes)).convert("RGB"))
 
     last = frames(render_animation(view, theme=theme, dpi=100))[-1]
@@ -162,8 +162,8 @@ def test_every_frame_says_what_is_random_and_if_wanted_what_made_it(footnote: bo
         return draw_layout(layout, look)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(film, "draw_layout", draw_and_note)
-        patch.setattr(film, "changed_parts", lambda before, layout: None)
+        patch.setattr(gif, "draw_layout", draw_and_note)
+        patch.setattr(gif, "changed_parts", lambda before, layout: None)
         count = len(frames(render_animation(walk, footnote=footnote)))
 
     assert len(texts_by_frame) == count == 2 + 2 * 5 + 1
@@ -174,7 +174,7 @@ def test_every_frame_says_what_is_random_and_if_wanted_what_made_it(footnote: bo
 def test_the_tables_of_a_moment_have_a_quarter_of_the_height_and_all_of_the_width() -> None:
     walk = steps("I am learning this", variant="causal", query="learning").view()
     for section in (each for each in walk.sections if each.moments):
-        layout = section_pages(section.moments, Look(size=film.FILM_SIZE), Captions())[0]
+        layout = section_pages(section.moments, Look(size=gif.FILM_SIZE), Captions())[0]
         boxes = [panel.box for panel in layout.panels]
         top, foot = max(box[1] + box[3] for box in boxes), min(box[1] for box in boxes)
 
@@ -263,8 +263,8 @@ def test_what_is_drawn_again_is_what_a_whole_drawing_shows() -> None:
     layouts = section_pages([*section.moments, section], replace(look, size=(8.0, 4.5)), Captions())
 
     with fixed_settings([section], Captions()):
-        drawn_whole = [film._layout_pixels(layout, look, size) for layout in layouts]
-        redrawn = list(film._changed_pictures(layouts, look, size))
+        drawn_whole = [gif._layout_pixels(layout, look, size) for layout in layouts]
+        redrawn = list(gif._changed_pictures(layouts, look, size))
 
     assert all((one == other).all() for one, other in zip(drawn_whole, redrawn, strict=True))
     assert changed_parts(layouts[0], layouts[1]) is not None

@@ -19,7 +19,7 @@ from attnviz.renderers.picture.items import Chart, Layout
 from attnviz.renderers.picture.still_pictures import view_captions
 from attnviz.views.conclusions.learning_findings import training_sentence
 from attnviz.views.view import View
-from attnviz.wings.films import gif as film
+from attnviz.wings.films import gif
 from attnviz.wings.films.gif import FILM_SIZE, film_frames
 from tests.conftest import unchecked
 from tests.learned_by_hand import make_learned, task
@@ -159,10 +159,10 @@ def test_cells_that_are_painted_are_those_that_would_be_drawn(
     view = make_learned(steps=(0, 5, 80)).view()
     look = Look(dpi=dpi, theme=theme, colors=palette, numbers=False)
     layouts = layouts_of(view, look)
-    size = film._pixel_size(layouts[0].size, look)
+    size = gif._pixel_size(layouts[0].size, look)
     with fixed_settings(view.picture.panels, view_captions(view, look)):
-        painted_pictures = list(film._repainted_pictures(layouts, look, size))
-        drawn_pictures = [film._layout_pixels(layout, look, size) for layout in layouts]
+        painted_pictures = list(gif._repainted_pictures(layouts, look, size))
+        drawn_pictures = [gif._layout_pixels(layout, look, size) for layout in layouts]
 
     for painted_picture, drawn_picture in zip(painted_pictures, drawn_pictures, strict=True):
         assert (
@@ -185,7 +185,7 @@ def test_numbers_stand_in_cells_where_they_are_asked_for(monkeypatch: pytest.Mon
         numbers_settings.append(look.numbers)
         return draw_layout(layout, look)
 
-    monkeypatch.setattr(film, "draw_layout", record_and_draw)
+    monkeypatch.setattr(gif, "draw_layout", record_and_draw)
     view = make_learned(steps=(0, 9)).view()
 
     view.render(".gif", dpi=30, numbers=True)

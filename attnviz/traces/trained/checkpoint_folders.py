@@ -174,7 +174,7 @@ def _refuse_incomplete(folder: str) -> None:
     if location is None:
         load_card(folder)
     elif location.file is not None:
-        load_from_wing("refuse_unusable_file")(location.file)
+        load_from_wing("refuse_unusable_gguf")(location.file)
     elif location.folder is not None:
         refuse_unusable_folder(location.folder)
 
