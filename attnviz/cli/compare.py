@@ -27,7 +27,7 @@ from attnviz.cli.compare_sentences import (
     deliver_trace_comparison,
 )
 from attnviz.cli.messages import showing_row_progress, with_progress_bar
-from attnviz.cli.modes import Mode, chosen_mode, names_of, typed_rules
+from attnviz.cli.modes import Mode, chosen_mode, names_of
 from attnviz.cli.options import (
     accept_options,
     command_line,
@@ -51,7 +51,7 @@ from attnviz.renderers import suffixes
 from attnviz.traces import early_checks
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import is_trained
-from attnviz.wording.rules import Rule, check_rules
+from attnviz.wording.rules import Rule, check_rules, typed_rules
 from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:

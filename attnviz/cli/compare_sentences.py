@@ -13,7 +13,6 @@ from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cli import output, text_source
 from attnviz.cli.compare_options import CompareOptions
 from attnviz.cli.messages import with_progress_bar
-from attnviz.cli.modes import typed_rules
 from attnviz.cli.options import (
     command_line,
     refuse_beside_trace,
@@ -28,7 +27,7 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trained.checkpoint_folders import find_checkpoints
 from attnviz.wings import load_from_wing
 from attnviz.wording.commands import Command, changed_options, shell_quote
-from attnviz.wording.rules import check_rules
+from attnviz.wording.rules import check_rules, typed_rules
 from attnviz.wording.surfaces import cmd, naming_options, opt
 
 if TYPE_CHECKING:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from attnviz.options.option import own_options
@@ -51,12 +50,3 @@ def unlisted_options(options: Any, modes: Sequence[Mode]) -> set[str]:
     refused = {rule.about for mode in chosen for rule in mode.rules}
     decided = {name for mode in chosen for name in names_of(*mode.unlisted)}
     return (others | refused | decided) - taken
-
-
-def typed_rules(names: Iterable[str], problem: str, hint: str) -> list[Rule]:
-    """Return the rules that refuse each of these options if it was typed, even with its default."""
-
-    def is_typed(name: str, options: Any) -> bool:
-        return name in options.typed
-
-    return [Rule(name, partial(is_typed, name), problem, hint) for name in names]

@@ -11,9 +11,9 @@ from attnviz.errors import AttnvizError
 from attnviz.machine import files
 from attnviz.machine.atomic_files import TEMPORARY_NAME
 from attnviz.traces import structured_text
-from attnviz.traces.settings import refuse_out_of_range
 from attnviz.wording.keywords import with_checked_fields
-from attnviz.wording.surfaces import cmd, opt
+from attnviz.wording.rules import Rule, check_rules, must_be, range_rules
+from attnviz.wording.surfaces import cmd
 
 MAX_STEPS = 10**7
 MAX_BATCH = 65_536
@@ -39,21 +39,7 @@ class Choices:
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range; None is fine everywhere, and infinity for `until`."""
-        refuse_out_of_range("steps", self.steps, 1, MAX_STEPS)
-        refuse_out_of_range("batch", self.batch, 1, MAX_BATCH)
-        if self.until is not None and not (0 < self.until <= 1 or self.until == math.inf):
-            raise AttnvizError(
-                f"{opt.until:is {self.until:g}}, and must be above 0 and at most 1: the share of "
-                "answers that are right",
-                f"try {opt.until:0.99}",
-                about="until",
-            )
-        if self.rate is not None and not 0 < self.rate <= MAX_RATE:
-            raise AttnvizError(
-                f"{opt.rate:is {self.rate:g}}, and must be above 0 and at most {MAX_RATE:g}",
-                f"try {opt.rate:0.003}",
-                about="rate",
-            )
+        check_rules(self, CHOICE_RULES)
 
     @property
     def in_a_file(self) -> dict[str, float | None]:
@@ -65,6 +51,24 @@ class Choices:
         from here."""
         chosen = {name: value for name, value in asdict(self).items() if value is not None}
         return replace(others, **chosen)
+
+
+CHOICE_RULES: tuple[Rule, ...] = (
+    *range_rules("steps", 1, MAX_STEPS),
+    *range_rules("batch", 1, MAX_BATCH),
+    must_be(
+        "until",
+        "above 0 and at most 1: the share of answers that are right",
+        lambda share: 0 < share <= 1 or share == math.inf,
+        "{option:0.99}",
+    ),
+    must_be(
+        "rate",
+        f"above 0 and at most {MAX_RATE:g}",
+        lambda rate: 0 < rate <= MAX_RATE,
+        "{option:0.003}",
+    ),
+)
 
 
 class ChoiceKeywords(TypedDict, total=False):

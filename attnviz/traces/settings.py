@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
@@ -45,7 +45,7 @@ from attnviz.options.values import (
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, PACKAGED_TRANSFORMERS, shipped_names
 from attnviz.wording.keywords import with_checked_fields, with_defaults
-from attnviz.wording.rules import Rule, check_rules, rules_for
+from attnviz.wording.rules import Rule, check_rules, must_be, range_rules, rules_for
 from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import and_list, counted
 
@@ -83,15 +83,6 @@ CHOICES_BY_SETTING: dict[str, tuple[str, Collection[str]]] = {
     "activation": ("activation", ACTIVATIONS),
     "pool": ("way to pool", POOLS),
 }
-RANGES: tuple[tuple[str, int, int | None], ...] = (  # name, lowest and highest
-    *((name, 1, MAX_DIM) for name in ("dim", "heads", "kv_heads", "head_dim")),
-    *(("window", 1, highest) for highest in (None, MAX_WINDOW)),
-    ("seed", 0, MAX_EXAMPLE_SEED),
-    ("item", 1, None),
-    ("layers", 1, MAX_LAYERS),
-    ("generate", 1, None),
-    ("resolution", 2, MAX_RESOLUTION),
-)
 HeadId = tuple[int, int]  # layer and head, both from 0
 TRAINED_ONLY_SETTINGS = (
     *("attention", "target", "generate", "chat", "truncate", "trust_remote_code"),
@@ -148,11 +139,9 @@ class Settings(
         for name in FLOAT_SETTINGS:
             object.__setattr__(self, name, _as_float(getattr(self, name)))
         self._refuse_unknown_names()
-        for name, lowest, highest in RANGES:
-            refuse_out_of_range(name, getattr(self, name), lowest, highest)
+        check_rules(self, RANGE_RULES)
         if self.memory_budget is not None:
             memory.parse_size(self.memory_budget, opt.memory_budget)
-        refuse_out_of_range("feed_forward", self.feed_forward, 1, MAX_DIM)
         check_rules(self, SETTING_RULES)
         parse_heads_off(self.without)  # refuses words that name no heads
 
@@ -184,19 +173,6 @@ class Settings(
             raise unknown_name_error("attention", word, ATTENTION_KINDS, about="attention")
 
 
-def _must_be(
-    name: str, bounds: str, holds: Callable[[float], bool], example: str, digits: str = ""
-) -> Rule:
-    """Return the rule that a number, if it is given, is within bounds."""
-
-    def is_outside(settings: Settings) -> bool:
-        number = getattr(settings, name)
-        return number is not None and not holds(number)
-
-    problem = f"{{option:is {{it.{name}:{digits}g}}}}, and must be {bounds}"
-    return Rule(name, is_outside, problem, f"try {example}")
-
-
 TEMPERATURES = "{option:0.5} (sharper) or {option:2} (flatter)"
 VARIANT_PROBLEMS = {  # what is refused of a variant without queries and keys
     "memory": "{opt.memory} needs queries of one sentence and keys of another, but '{it.variant}' "
@@ -206,18 +182,32 @@ VARIANT_PROBLEMS = {  # what is refused of a variant without queries and keys
     "kv_heads": "'{it.variant}' attends with the embeddings themselves: its heads have no keys and "
     "values to share, and {opt.kv_heads:is {it.kv_heads}}",
 }
+RANGE_RULES: tuple[Rule, ...] = tuple(
+    rule
+    for name, lowest, highest in (
+        *((name, 1, MAX_DIM) for name in ("dim", "heads", "kv_heads", "head_dim")),
+        *(("window", 1, highest) for highest in (None, MAX_WINDOW)),
+        ("seed", 0, MAX_EXAMPLE_SEED),
+        ("item", 1, None),
+        ("layers", 1, MAX_LAYERS),
+        ("generate", 1, None),
+        ("resolution", 2, MAX_RESOLUTION),
+    )
+    for rule in range_rules(name, lowest, highest)
+)
 SETTING_RULES: tuple[Rule, ...] = (
-    _must_be("temperature", "above 0", lambda number: number > 0, TEMPERATURES),
-    _must_be("temperature", "finite", math.isfinite, TEMPERATURES),
-    _must_be(
+    *range_rules("feed_forward", 1, MAX_DIM),
+    must_be("temperature", "above 0", lambda number: number > 0, TEMPERATURES),
+    must_be("temperature", "finite", math.isfinite, TEMPERATURES),
+    must_be(
         "soft_cap",
         f"from {SOFT_CAP_RANGE[0]:g} to {SOFT_CAP_RANGE[1]:g}",
         lambda number: SOFT_CAP_RANGE[0] <= number <= SOFT_CAP_RANGE[1],
         "{option:50}",
     ),
-    _must_be("dropout", "at least 0 and below 1", lambda number: 0 <= number < 1, "{option:0.1}"),
-    _must_be("position_base", "at least 1", lambda number: number >= 1, "{option:10000}", ".15"),
-    _must_be("position_base", "finite", math.isfinite, "{option:10000}", ".15"),
+    must_be("dropout", "at least 0 and below 1", lambda number: 0 <= number < 1, "{option:0.1}"),
+    must_be("position_base", "at least 1", lambda number: number >= 1, "{option:10000}", ".15g"),
+    must_be("position_base", "finite", math.isfinite, "{option:10000}", ".15g"),
     *rules_for(
         ["position_base"],
         lambda it: it.positions not in POSITIONS_WITH_BASE,
@@ -434,19 +424,6 @@ def _nearest_divisor(dim: int, heads: int) -> int:
     """Return the divisor of `dim` that is nearest to `heads`; of two, the smaller one."""
     divisors = (number for number in range(1, dim + 1) if dim % number == 0)
     return min(divisors, key=lambda number: (abs(number - heads), number))
-
-
-def refuse_out_of_range(name: str, value: int | None, lowest: int, highest: int | None) -> None:
-    """Refuse a setting outside `lowest` to `highest` (None: no limit); None is always in range."""
-    if value is None or (lowest <= value and (highest is None or value <= highest)):
-        return
-    bounds = f"at least {lowest}" if highest is None else f"from {lowest} to {highest:,}"
-    nearest = lowest if value < lowest else highest
-    raise AttnvizError(
-        f"{opt[name]:is {value}}, and must be {bounds}",
-        f"try {opt[name]:{nearest}}",
-        about=name,
-    )
 
 
 def parse_heads_off(without: str | None) -> dict[HeadId, AblationValue]:

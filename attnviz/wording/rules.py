@@ -34,6 +34,37 @@ def check_rules(it: Any, rules: Iterable[Rule]) -> None:
             raise AttnvizError(problem, hint, about=rule.about)
 
 
+def must_be(
+    name: str, bounds: str, holds: Callable[[float], bool], example: str, style: str = "g"
+) -> Rule:
+    """Return the rule that a number, if it is given, is within bounds."""
+
+    def is_outside(it: Any) -> bool:
+        number = getattr(it, name)
+        return number is not None and not holds(number)
+
+    problem = f"{{option:is {{it.{name}:{style}}}}}, and must be {bounds}"
+    return Rule(name, is_outside, problem, f"try {example}")
+
+
+def range_rules(name: str, lowest: int, highest: int | None) -> list[Rule]:
+    """Return the rules that a whole number is from `lowest` to `highest` (None: no limit)."""
+    bounds = f"at least {lowest}" if highest is None else f"from {lowest} to {highest:,}"
+    rules = [must_be(name, bounds, lambda it: it >= lowest, f"{{option:{lowest}}}", style="")]
+    if highest is not None:
+        rules.append(must_be(name, bounds, lambda it: it <= highest, f"{{option:{highest}}}", ""))
+    return rules
+
+
+def typed_rules(names: Iterable[str], problem: str, hint: str) -> list[Rule]:
+    """Return the rules that refuse each of these options if it was typed, even with its default."""
+
+    def is_typed(name: str, options: Any) -> bool:
+        return name in options.typed
+
+    return [Rule(name, partial(is_typed, name), problem, hint) for name in names]
+
+
 def rules_for(
     names: Iterable[str], when: Callable[[Any], object], problem: str, hint: str
 ) -> list[Rule]:

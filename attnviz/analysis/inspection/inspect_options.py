@@ -18,10 +18,10 @@ from attnviz.traces.settings import (
     Settings,
     TextsKeywords,
     format_head_id,
-    refuse_out_of_range,
 )
 from attnviz.wording.keywords import comma_list, with_defaults
-from attnviz.wording.surfaces import cmd, opt
+from attnviz.wording.rules import Rule, check_rules, range_rules, rules_for
+from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 WEIGH_DESCRIPTIONS: dict[Weigh, str] = {
@@ -81,7 +81,9 @@ class InspectOptions(LookingOptions, SwitchingOptions):
             if value is not None:
                 refuse_unknown_name(kind, value, choices, about=name)
         self._read_layers_and_heads()
-        self._refuse_incomplete_options()
+        if self.part is not None:
+            parse_part(self.part)  # which refuses what names no part
+        check_rules(self, INSPECT_RULES)
 
     @property
     def layers(self) -> tuple[int, ...] | None:
@@ -132,166 +134,144 @@ class InspectOptions(LookingOptions, SwitchingOptions):
     def hides(self) -> bool:
         return self.hide_special or self.hide_first
 
-    def _refuse_incomplete_options(self) -> None:
-        """Refuse options that need another one (`--to` needs `--from`), and options that contradict
-        each other."""
-        needs = {
-            "to": (
-                "source",
-                f"{opt.to} names the token that is attended to, and needs {opt.source}",
-            ),
-            "source": ("to", f"{opt.source} names the token that attends, and needs {opt.to}"),
-        }
-        for name, (needed_option, problem) in needs.items():
-            if getattr(self, name) is not None and getattr(self, needed_option) is None:
-                raise AttnvizError(
-                    problem, f"give both: {opt.source:it} {opt.to:animal}", about=name
-                )
-        if self.words and self.by_sentence:
-            raise AttnvizError(
-                f"{opt.words} and {opt.by_sentence} are both given: a row is a word or a sentence",
-                "leave one of them out",
-                about="words",
-            )
-        if self.rank != InspectOptions.rank and self.source is None:
-            raise AttnvizError(
-                f"{opt.rank:{self.rank}} sorts heads by one link, and no link is given",
-                f"name the two tokens of the link: {opt.source:it} {opt.to:animal}",
-                about="rank",
-            )
-        if self.renormalise and not self.hides:
-            raise AttnvizError(
-                f"{opt.renormalise} rescales what is left when tokens are hidden, and none are "
-                "hidden",
-                f"give {opt.hide_special} or {opt.hide_first}",
-                about="renormalise",
-            )
-        self._refuse_odd_part()
-        self._refuse_odd_rollout()
-        if self.query is not None and self.source is not None:
-            raise AttnvizError(
-                f"{opt.query} shows everything that one token attends to, but {opt.source} ranks "
-                "heads by one link",
-                "leave one of them out",
-                about="query",
-            )
-        self._refuse_odd_ranking()
-        self._refuse_odd_drawing()
-        self._refuse_odd_answers()
 
-    def _refuse_odd_part(self) -> None:
-        """Refuse what names no part of a map, and a part of what is no map."""
-        if self.part is None:
-            return
-        parse_part(self.part)
-        for name in ("query", "source"):
-            if getattr(self, name) is not None:
-                raise AttnvizError(
-                    f"{opt.part} shows a part of a map, and {opt[name]} one row of it",
-                    f"leave one of them out; {cmd.run:--model {MINILM} --query} takes both"
-                    if name == "query"
-                    else "leave one of them out",
-                    about=name,
-                )
-
-    def _refuse_odd_answers(self) -> None:
-        """Refuse answers (--toward, --instead-of) that nothing uses, and one without the other."""
-        if self.by == "effect":
-            answers = (self.toward, self.instead_of)
-            if answers.count(None) == 1:
-                name, other = ("toward", "instead_of") if self.toward else ("instead_of", "toward")
-                raise AttnvizError(
-                    f"{opt[name]} names one answer, but {opt.by:effect} compares two",
-                    f"name the other one, too: {opt[other]:TOKEN}",
-                    about=name,
-                )
-        elif self.instead_of is not None:
-            raise AttnvizError(
-                f"{opt.instead_of} names an answer for {opt.by:effect}, but heads are not ranked "
-                "by effect",
-                f"give {opt.by:effect}",
-                about="instead_of",
-            )
-        elif self.toward is not None and self.weigh != "gradient":
-            raise AttnvizError(
-                f"{opt.toward} chooses the answer for {opt.weigh:gradient}, but "
-                f"{opt.weigh:is {self.weigh}}",
-                f"give {opt.weigh:gradient}",
-                about="toward",
-            )
-
-    def _refuse_odd_ranking(self) -> None:
-        """Refuse options about weights together with `--by effect`, which ranks heads by switching
-        them off, and options about that without it."""
-        for name in ("ablation", "pairs") if self.by != "effect" else ():
-            if getattr(self, name) != getattr(InspectOptions, name):
-                raise AttnvizError(
-                    f"{opt[name]} is about switching heads off, but none are",
-                    f"give {opt.by:effect}",
-                    about=name,
-                )
-        refuse_out_of_range("pairs", self.pairs, *PAIRED_HEADS_RANGE)
-        for name in WEIGHT_OPTIONS if self.by == "effect" else ():
-            if getattr(self, name) != getattr(InspectOptions, name):
-                raise AttnvizError(
-                    f"{opt.by:effect} ranks heads by switching them off, but {opt[name]} is about "
-                    "weights",
-                    f"leave {opt[name]} out, or leave {opt.by:effect} out",
-                    about=name,
-                )
-
-    def _refuse_odd_drawing(self) -> None:
-        """Refuse a drawing style (`--as`) that cannot show what the other options choose."""
-        drawing_option = f"{opt.as_:{self.as_}}"
-        if self.as_ is not None and self.source is not None:
-            raise AttnvizError(
-                f"{opt.source} ranks heads by one link, but {drawing_option} draws all weights of "
-                "a head",
-                f"leave out {opt.as_}, or give {opt.layer} and {opt.head} in place of {opt.source} "
-                f"and {opt.to}",
-                about="as_",
-            )
-        if self.as_ == "sentence" and self.query is None:
-            raise AttnvizError(
-                f"{drawing_option} draws what one token attends to, and no {opt.query} is given",
-                f"try {opt.query:1}, or {opt.as_:arcs}",
-                about="as_",
-            )
-        if self.as_ == "heatmap" and self.query is not None:
-            raise AttnvizError(
-                f"{opt.query} draws one sentence, but {drawing_option} draws a table of all tokens",
-                f"leave out {opt.as_}, or give {opt.as_:arcs}",
-                about="as_",
-            )
-        if self.as_ == "arcs" and (self.weigh == "gradient" or self.predict):
-            option, reason = f"{opt.predict}", "is a table of answers"
-            if self.weigh == "gradient":
-                option, reason = f"{opt.weigh:gradient}", "makes some numbers negative"
-            raise AttnvizError(
-                f"{drawing_option} draws weights, but {option} {reason}",
-                f"leave out {option}, or {drawing_option}",
-                about="as_",
-            )
-
-    def _refuse_odd_rollout(self) -> None:
-        """Refuse rollout of one layer or head only, and of numbers that are not plain weights."""
-        if self.merge != "rollout":
-            return
-        for name in ("layer", "head"):
-            if getattr(self, name) is not None:
-                raise AttnvizError(
-                    f"{opt.merge:rollout} uses all layers and heads, but {opt[name]} picks only "
-                    "some",
-                    f"leave {opt[name]} out, or give {opt.merge:mean}",
-                    about="merge",
-                )
-        if self.weigh != "weight":
-            raise AttnvizError(
-                f"{opt.merge:rollout} multiplies rows that sum to 1, but those of "
-                f"{opt.weigh:{self.weigh}} do not",
-                f"leave {opt.weigh} out, or give {opt.merge:mean}",
-                about="merge",
-            )
+LINK = "{opt.source:it} {opt.to:animal}"
+LEAVE_ONE_OUT = "leave one of them out"
+DRAWING = "{opt.as_:{it.as_}}"
+ONE_ANSWER = "{option} names one answer, but {opt.by:effect} compares two"
+INSPECT_RULES: tuple[Rule, ...] = (
+    *rules_for(
+        ["to"],
+        lambda it: it.source is None,
+        "{option} names the token that is attended to, and needs {opt.source}",
+        f"give both: {LINK}",
+    ),
+    *rules_for(
+        ["source"],
+        lambda it: it.to is None,
+        "{option} names the token that attends, and needs {opt.to}",
+        f"give both: {LINK}",
+    ),
+    *rules_for(
+        ["words"],
+        lambda it: it.by_sentence,
+        "{option} and {opt.by_sentence} are both given: a row is a word or a sentence",
+        LEAVE_ONE_OUT,
+    ),
+    *rules_for(
+        ["rank"],
+        lambda it: it.source is None,
+        "{opt.rank:{it.rank}} sorts heads by one link, and no link is given",
+        f"name the two tokens of the link: {LINK}",
+    ),
+    *rules_for(
+        ["renormalise"],
+        lambda it: not it.hides,
+        "{option} rescales what is left when tokens are hidden, and none are hidden",
+        "give {opt.hide_special} or {opt.hide_first}",
+    ),
+    *(
+        rule
+        for name, more in (
+            ("query", f"; {{cmd.run:--model {MINILM} --query}} takes both"),
+            ("source", ""),
+        )
+        for rule in rules_for(
+            [name],
+            lambda it: it.part is not None,
+            "{opt.part} shows a part of a map, and {option} one row of it",
+            LEAVE_ONE_OUT + more,
+        )
+    ),
+    *rules_for(
+        ["layer", "head"],
+        lambda it: it.merge == "rollout",
+        "{opt.merge:rollout} uses all layers and heads, but {option} picks only some",
+        "leave {option} out, or give {opt.merge:mean}",
+    ),
+    *rules_for(
+        ["weigh"],
+        lambda it: it.merge == "rollout",
+        "{opt.merge:rollout} multiplies rows that sum to 1, but those of {opt.weigh:{it.weigh}} "
+        "do not",
+        "leave {option} out, or give {opt.merge:mean}",
+    ),
+    *rules_for(
+        ["query"],
+        lambda it: it.source is not None,
+        "{option} shows everything that one token attends to, but {opt.source} ranks heads by one "
+        "link",
+        LEAVE_ONE_OUT,
+    ),
+    *rules_for(
+        ["ablation", "pairs"],
+        lambda it: it.by != "effect",
+        "{option} is about switching heads off, but none are",
+        "give {opt.by:effect}",
+    ),
+    *range_rules("pairs", *PAIRED_HEADS_RANGE),
+    *rules_for(
+        WEIGHT_OPTIONS,
+        lambda it: it.by == "effect",
+        "{opt.by:effect} ranks heads by switching them off, but {option} is about weights",
+        "leave {option} out, or leave {opt.by:effect} out",
+    ),
+    *rules_for(
+        ["as_"],
+        lambda it: it.source is not None,
+        f"{{opt.source}} ranks heads by one link, but {DRAWING} draws all weights of a head",
+        "leave out {option}, or give {opt.layer} and {opt.head} in place of {opt.source} and "
+        "{opt.to}",
+    ),
+    *rules_for(
+        ["as_"],
+        lambda it: it.as_ == "sentence" and it.query is None,
+        f"{DRAWING} draws what one token attends to, and no {{opt.query}} is given",
+        "try {opt.query:1}, or {opt.as_:arcs}",
+    ),
+    *rules_for(
+        ["as_"],
+        lambda it: it.as_ == "heatmap" and it.query is not None,
+        f"{{opt.query}} draws one sentence, but {DRAWING} draws a table of all tokens",
+        "leave out {option}, or give {opt.as_:arcs}",
+    ),
+    *rules_for(
+        ["as_"],
+        lambda it: it.as_ == "arcs" and it.weigh == "gradient",
+        f"{DRAWING} draws weights, but {{opt.weigh:gradient}} makes some numbers negative",
+        f"leave out {{opt.weigh:gradient}}, or {DRAWING}",
+    ),
+    *rules_for(
+        ["as_"],
+        lambda it: it.as_ == "arcs" and it.predict,
+        f"{DRAWING} draws weights, but {{opt.predict}} is a table of answers",
+        f"leave out {{opt.predict}}, or {DRAWING}",
+    ),
+    *rules_for(
+        ["toward"],
+        lambda it: it.by == "effect" and it.instead_of is None,
+        ONE_ANSWER,
+        "name the other one, too: {opt.instead_of:TOKEN}",
+    ),
+    *rules_for(
+        ["instead_of"],
+        lambda it: it.by == "effect" and it.toward is None,
+        ONE_ANSWER,
+        "name the other one, too: {opt.toward:TOKEN}",
+    ),
+    *rules_for(
+        ["instead_of"],
+        lambda it: it.by != "effect",
+        "{option} names an answer for {opt.by:effect}, but heads are not ranked by effect",
+        "give {opt.by:effect}",
+    ),
+    *rules_for(
+        ["toward"],
+        lambda it: it.by != "effect" and it.weigh != "gradient",
+        "{option} chooses the answer for {opt.weigh:gradient}, but {opt.weigh:is {it.weigh}}",
+        "give {opt.weigh:gradient}",
+    ),
+)
 
 
 def _parse_words(name: str, value: Any, pattern: re.Pattern[str], hint: str) -> list[str]:

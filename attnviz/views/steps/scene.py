@@ -16,7 +16,6 @@ from attnviz.errors import AttnvizError
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.early_checks import refuse_missing_layer
 from attnviz.traces.parts import PARTS_BY_GIVEN_NAME, PARTS_OF_PREDICTION
-from attnviz.traces.settings import refuse_out_of_range
 from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.weights import Stage, head_mask
 from attnviz.views.grids.axes import Axis, plain_axis
@@ -26,6 +25,7 @@ from attnviz.views.origin_words import parameter_count_suffix, vector_axis
 from attnviz.views.steps.step_selection import refuse_missing_head
 from attnviz.views.trace import WEIGHTS_NAMES, scores_grids, vectors_grid, weights_grids
 from attnviz.wording.numbers import NumberStyle
+from attnviz.wording.rules import check_rules, range_rules
 from attnviz.wording.sums import MAX_TERMS, SumWriter
 from attnviz.wording.surfaces import opt
 from attnviz.wording.words import bracketed_shape, shape_text
@@ -60,7 +60,7 @@ class StepSettings:
     full: bool = False
 
     def __post_init__(self) -> None:
-        refuse_out_of_range("digits", self.digits, *DIGITS_RANGE)
+        check_rules(self, range_rules("digits", *DIGITS_RANGE))
 
 
 @dataclass(frozen=True, eq=False)
