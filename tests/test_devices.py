@@ -92,7 +92,12 @@ def test_a_device_is_the_one_that_was_named(monkeypatch: pytest.MonkeyPatch, nam
             "this machine has no device 'cuda:2'",
             "choose one of: cpu, mps, cuda:0",
         ),
-        ("mps", "float64", "mps cannot compute in float64", "try --device cpu, or --dtype float32"),
+        (
+            "mps",
+            "float64",
+            "mps cannot compute in float64",
+            'try device="cpu", or dtype="float32"',
+        ),
         ("cud", "float32", "there is no device 'cud'", "did you mean 'cuda'?"),
         ("cpu:a", "float32", "there is no device 'cpu:a'", "did you mean 'cpu'?"),
     ],

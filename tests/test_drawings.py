@@ -333,7 +333,7 @@ def test_heads_whose_words_have_no_room_in_one_picture_are_refused_as_lines() ->
         layout_of(twelve_heads, look)
 
     assert len(words_drawn) >= len(labels) // 2
-    assert refusal.value.hint == "draw them on several pages: -o heads-{page}.png"
+    assert refusal.value.hint == 'draw them on several pages: save("heads-{page}.png")'
     assert all(
         layout_of(each, look).items_of(Arc) for each in divide_into_pages(twelve_heads, look)
     )

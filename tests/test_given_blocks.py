@@ -451,7 +451,7 @@ REFUSED_CONTENTS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "two positions": (
         {"positions": ZEROS},
         {"positions": "rotary"},
-        "'positions' is rotary, but",
+        "positions is rotary, but",
         "leave one of them out",
     ),
     "few positions": (

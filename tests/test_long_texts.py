@@ -202,7 +202,7 @@ def test_matrices_of_very_many_weights_are_refused_before_they_are_made(
 
     assert refusal_of(lambda: long_trace.layers[0].attended.weights.sum()) == (
         "the weights of 25 tokens as a matrix takes about 5 KB, and there are 5 KB free",
-        "give a shorter text, or ask for the row of one token: --query 1",
+        "give a shorter text, or ask for the row of one token: query=0",
     )
 
 

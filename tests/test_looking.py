@@ -367,9 +367,12 @@ def test_without_keys_a_part_has_all_that_its_queries_can_attend_to() -> None:
             "beyond the text, which has 10 words",
         ),
         ({"part": "1", "hide_first": True}, "only tokens that are left out (hide_first=True)"),
-        ({"part": "1:2", "query": "stop"}, "shows a part of a map, and --query one row of it"),
-        ({"part": "1:2", "source": "it", "to": "it"}, "a part of a map, and --from one row of it"),
-        ({"words": True, "by_sentence": True}, "--words and --by-sentence are both given"),
+        ({"part": "1:2", "query": "stop"}, "shows a part of a map, and 'query' one row of it"),
+        (
+            {"part": "1:2", "source": "it", "to": "it"},
+            "a part of a map, and 'source' one row of it",
+        ),
+        ({"words": True, "by_sentence": True}, "words=True and by_sentence=True are both given"),
     ],
 )
 def test_parts_and_groups_that_are_not_there_are_refused(
@@ -426,27 +429,27 @@ def test_what_a_mask_hides_in_every_head_is_refused_with_the_other_way_round() -
     with pytest.raises(AttnvizError, match="cannot attend to 'done'") as error:
         build_link(inspection.maps, inspection.options)
 
-    assert error.value.hint == "try the other direction: --from 'done' --to 'now'"
+    assert error.value.hint == "try the other direction: source='done', to='now'"
 
 
 @pytest.mark.parametrize(
     ("choices", "problem"),
     [
-        ({"source": "it"}, "and needs --to"),
-        ({"to": "it"}, "and needs --from"),
-        ({"query": "it", "source": "it", "to": "a"}, "--query shows everything"),
+        ({"source": "it"}, "and needs 'to'"),
+        ({"to": "it"}, "and needs 'source'"),
+        ({"query": "it", "source": "it", "to": "a"}, "'query' shows everything"),
         ({"merge": "rollout", "layer": 0}, "uses all layers and heads"),
         ({"merge": "rollout", "weigh": "gradient"}, "rows that sum to 1"),
         ({"renormalise": True}, "rescales what is left when tokens are hidden"),
         ({"layer": -1}, "counting starts at 0"),
         ({"merge": "sum"}, "no way to merge heads 'sum'"),
         ({"as_": "arc"}, "no way to draw 'arc'"),
-        ({"as_": "arcs", "source": "it", "to": "a"}, "--from ranks heads by one link"),
-        ({"as_": "arcs", "predict": True}, "--predict is a table of answers"),
-        ({"as_": "arcs", "weigh": "gradient"}, "--weigh gradient makes some numbers negative"),
-        ({"as_": "arcs", "by": "effect"}, "but --as is about weights"),
-        ({"as_": "sentence"}, "no --query is given"),
-        ({"as_": "heatmap", "query": "it"}, "--query draws one sentence"),
+        ({"as_": "arcs", "source": "it", "to": "a"}, "'source' ranks heads by one link"),
+        ({"as_": "arcs", "predict": True}, "predict=True is a table of answers"),
+        ({"as_": "arcs", "weigh": "gradient"}, 'weigh="gradient" makes some numbers negative'),
+        ({"as_": "arcs", "by": "effect"}, "but 'as_' is about weights"),
+        ({"as_": "sentence"}, "no 'query' is given"),
+        ({"as_": "heatmap", "query": "it"}, "'query' draws one sentence"),
     ],
 )
 def test_what_makes_no_sense_is_refused(choices: dict[str, Any], problem: str) -> None:

@@ -229,16 +229,16 @@ def test_units_are_inches_centimetres_millimetres_and_points() -> None:
     ("looks", "problem", "hint"),
     [
         ({"font": "Garamnd"}, "there is no font 'Garamnd'", "known: serif, sans, mono, "),
-        ({"points": 2}, "--points is 2, and must be from 4 to 72", "try --points 4"),
+        ({"points": 2}, "points is 2, and must be from 4 to 72", "try points=4"),
         (
             {"points": 8, "text_size": "large"},
-            "--points and --text-size both say how large letters are",
-            "leave out --text-size, which is for slides",
+            "'points' and 'text_size' both say how large letters are",
+            "leave out 'text_size', which is for slides",
         ),
         (
             {"size": "3.3x2in"},
-            "--size is 3.3 by 2 inches, and each must be from 2.5 to 40",
-            "try --size 8x5, or --points 8 for a small picture on paper",
+            "size is 3.3 by 2 inches, and each must be from 2.5 to 40",
+            'try size="8x5", or points=8 for a small picture on paper',
         ),
     ],
 )

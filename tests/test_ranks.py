@@ -32,6 +32,7 @@ from attnviz.attention.mask_rule import MaskRule
 from attnviz.cli import torchrun
 from attnviz.cli.torchrun import Place, SharedRun, read_place
 from attnviz.errors import AttnvizError
+from attnviz.wording.surfaces import Surface, speaking
 from benchmarks.ranks import core_seconds, cost, cost_table
 from tests import LONGEST
 from tests.conftest import ROOT, Attnviz
@@ -490,7 +491,8 @@ def test_processes_do_not_share_a_gpu(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     monkeypatch.setattr(torch.cuda, "set_device", gpus_taken.append)
 
-    assert refusal_of(lambda: torchrun._take_gpu(PLACE, device)) == (problem, hint)
+    with speaking(Surface.COMMAND_LINE):
+        assert refusal_of(lambda: torchrun._take_gpu(PLACE, device)) == (problem, hint)
     torchrun._take_gpu(PLACE, "cpu")
     assert gpus_taken == []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

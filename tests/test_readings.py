@@ -92,7 +92,7 @@ def test_a_batch_that_could_be_heads_is_refused_with_both_readings() -> None:
         )
         assert error.value.hint == (
             'say which in the file: axes.queries = ["item", "token", "width"] or axes.queries = '
-            '["head", "token", "width"]; or give --item 1, or --heads 2'
+            '["head", "token", "width"]; or give item=1, or heads=2'
         )
 
 

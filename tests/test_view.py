@@ -188,10 +188,10 @@ def test_a_look_has_nothing_to_say() -> None:
     [
         ({"theme": "drak"}, "there is no theme 'drak'"),
         ({"colors": "grays"}, "there is no colour map 'grays'"),
-        ({"size": (1000, 1000)}, "--size is 1000 by 1000 inches, and each must be from 2.5 to 40"),
-        ({"dpi": -3}, "--dpi is -3, and must be from 30 to 1200"),
+        ({"size": (1000, 1000)}, "size is 1000 by 1000 inches, and each must be from 2.5 to 40"),
+        ({"dpi": -3}, "dpi is -3, and must be from 30 to 1200"),
         ({"dpi": 1200, "size": (40, 5)}, "40 inches at 1200 dpi are 48,000 pixels"),
-        ({"seconds": -1}, "--seconds-per-step is -1, and must be from 0.1 to 60"),
+        ({"seconds": -1}, "seconds is -1, and must be from 0.1 to 60"),
     ],
 )
 def test_a_look_that_nobody_can_draw_is_refused(looks: dict[str, Any], problem: str) -> None:
