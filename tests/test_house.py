@@ -100,6 +100,7 @@ TABLES = {  # modules whose tables name other modules, and import none of them
     "attnviz/cli/app.py",
     "attnviz/cli/heads.py",
     "attnviz/cli/listings.py",
+    "attnviz/cli/rule_listing.py",
     "attnviz/wings/examples/command.py",
     "attnviz/wings/examples/group.py",
     WING_TABLE,

@@ -167,8 +167,23 @@ def print_help(
             ),
         ),
     ] = None,
+    rules: Annotated[
+        bool,
+        declare(
+            "rules",
+            Option(heading="Rules", help="List which options do not go together, and why."),
+        ),
+    ] = False,
 ) -> None:
     """Show the help of a command, as its --help does."""
+    if rules:
+        from attnviz.cli.messages import paged_output
+        from attnviz.cli.rule_listing import rule_lines
+
+        with paged_output():
+            for line in rule_lines(_list_width()):
+                typer.echo(line)
+        return
     current: Any = context.find_root()
     for word in words or ():
         if not hasattr(current.command, "get_command"):
