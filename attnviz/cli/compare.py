@@ -35,7 +35,7 @@ from attnviz.cli.options import (
     refuse_beside_trace,
     validated_settings,
 )
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.options.traces import (
     AttentionOptions,
     BlockOptions,
@@ -52,7 +52,6 @@ from attnviz.traces import early_checks
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.rules import Rule, check_rules, typed_rules
-from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison

@@ -19,7 +19,7 @@ from attnviz.cli.messages import (
 )
 from attnviz.cli.modes import Mode, names_of
 from attnviz.cli.options import accept_options, command_line, validated_settings
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.machine import environment, files
 from attnviz.options.option import option_class
 from attnviz.options.output import DeliveryOptions, LiveOptions, OutputOptions, ShowOptions
@@ -42,7 +42,6 @@ from attnviz.views.drawing_ways import (
     refuse_long_drawing,
 )
 from attnviz.wording.rules import check_rules
-from attnviz.wording.surfaces import opt
 
 DATA_KINDS = ("document", "arrays", "rows")  # of files that have all numbers
 

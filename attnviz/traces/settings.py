@@ -17,7 +17,7 @@ from attnviz.attention.variants import (
     VARIANTS,
     Variant,
 )
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, cmd, opt, unknown_name_error
 from attnviz.machine import memory
 from attnviz.machine.files import name_in_file
 from attnviz.options.option import option_class
@@ -46,7 +46,6 @@ from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, PACKAGED_TRANSFORMERS, shipped_names
 from attnviz.wording.keywords import with_checked_fields, with_defaults
 from attnviz.wording.rules import Rule, check_rules, must_be, range_rules, rules_for
-from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import and_list, counted
 
 if TYPE_CHECKING:

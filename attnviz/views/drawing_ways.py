@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnviz.errors import AttnvizError, refuse_unknown_name
-from attnviz.wording.surfaces import opt
+from attnviz.errors import AttnvizError, opt, refuse_unknown_name
 
 
 @dataclass(frozen=True)

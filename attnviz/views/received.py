@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.cells import StoredCells, unmasked_cells
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.heads.head import EQUAL_TOLERANCE, Head
 from attnviz.heads.side import Side, token_side
 from attnviz.tokens.tokens import Tokens
@@ -44,7 +44,6 @@ from attnviz.views.trace_choices import shared_fields
 from attnviz.views.view import HEAD_COLUMNS, Excerpt, Group, TableData, TableLines, View, head_cells
 from attnviz.wording.numbers import significant_text
 from attnviz.wording.printable import PERCENT
-from attnviz.wording.surfaces import opt
 
 MAX_HEADS = 4  # heads that are shown one by one; of more, their mean
 MAX_TEXT_TOKENS = 5000  # a longer text is shown in excerpts

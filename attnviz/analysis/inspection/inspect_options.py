@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypedDict
 
-from attnviz.errors import AttnvizError, refuse_unknown_name
+from attnviz.errors import AttnvizError, opt, refuse_unknown_name
 from attnviz.options.heads import LookingOptions, SwitchingOptions
 from attnviz.options.option import option_class
 from attnviz.options.values import AblationValue, By, Draw, Merge, Rank, Weigh
@@ -21,7 +21,6 @@ from attnviz.traces.settings import (
 )
 from attnviz.wording.keywords import comma_list, with_defaults
 from attnviz.wording.rules import Rule, check_rules, range_rules, rules_for
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 WEIGH_DESCRIPTIONS: dict[Weigh, str] = {
