@@ -22,7 +22,7 @@ from attnviz.cli import explore
 from attnviz.cli.explorer import application
 from attnviz.cli.explorer.session import Session
 from attnviz.renderers.look import Look
-from attnviz.renderers.picture import exercise_pages, still_pictures
+from attnviz.renderers.picture import exercise_pages, film, still_pictures
 from attnviz.renderers.picture.items import Layout
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
@@ -36,6 +36,7 @@ from tests.option_samples import (
     KEYS_PRESSED,
     NO,
     Given,
+    Sample,
     Value,
     context_options,
     sample_of,
@@ -162,7 +163,7 @@ def _without_terminal(keys: Sequence[str]) -> Iterator[None]:
     """Let `explore` print its screen after these keys."""
 
     def print_screen(session: Session) -> int:
-        session.screen = replace(session.screen, height=24)
+        session.resize(80, 24)
         for key in keys:
             session.press(key)
             if session.job is not None:
@@ -196,9 +197,10 @@ class _UndrawnFigure:
 
     def description(self) -> tuple[object, ...]:
         """All that the drawing depends on."""
-        facts = _facts(self.layout)
+        facts = sha256(repr(_facts(self.layout)).encode()).hexdigest()
         palette = self.look.colors if _has_scale(self.layout) else None
-        return sha256(repr(facts).encode()).hexdigest(), self.look.theme, palette
+        has_numbers = any(panel.number_size for panel in self.layout.panels)
+        return facts, self.look.theme, palette, has_numbers and self.look.numbers is not False
 
 
 class _UndrawnPages:
@@ -217,9 +219,26 @@ class _UndrawnPages:
         figure.savefig(self.file, format="pdf", dpi=0, transparent=transparent)
 
 
+def _undrawn_film(frames: Sequence[object], seconds: Sequence[float], *_: object) -> bytes:
+    return repr((frames, seconds)).encode()
+
+
+def _undrawn_frames(layouts: Sequence[Layout], look: Look, *_: object) -> list[object]:
+    return [_UndrawnFigure(layout, look).description() for layout in layouts]
+
+
 @contextmanager
 def _without_drawing() -> Iterator[None]:
     with (
+        mock.patch.multiple(
+            film,
+            _changed_pictures=_undrawn_frames,
+            _repainted_pictures=_undrawn_frames,
+            _new_pictures=_undrawn_frames,
+            _pixel_changes=list,
+            to_palette=lambda change: change,
+            _gif_bytes=lambda frames, *about: _undrawn_film(list(frames), *about),
+        ),
         mock.patch.object(still_pictures, "draw_layout", _UndrawnFigure),
         mock.patch.object(exercise_pages, "draw_layout", _UndrawnFigure),
         mock.patch.object(exercise_pages, "PdfPages", _UndrawnPages),
@@ -282,8 +301,8 @@ def trials(command: str, first: str, second: str) -> list[Trial]:
     samples = [sample_of(command, option) for option in (first, second)]
     own_contexts = [context_options(command, sample.context) for sample in samples]
     base = BASES.get(command, {})
-    pair = {  # what the other option needs, its own sample value, or that of its context
-        option: other.get(option) or sample.value or own.get(option) or base.get(option)
+    pair = {
+        option: _value_in_pair(sample, own.get(option), other.get(option), base.get(option))
         for option, sample, own, other in zip(
             (first, second), samples, own_contexts, reversed(own_contexts), strict=True
         )
@@ -294,6 +313,13 @@ def trials(command: str, first: str, second: str) -> list[Trial]:
         if contexts[0] == contexts[1] or not _is_always_refused(command, union):
             return [union]
     return [_trial(base | context, first, second, pair) for context in contexts]
+
+
+def _value_in_pair(sample: Sample, own: Value, other: Value, usual: Value) -> Value:
+    """The value of an option: what the other option needs, but what is always given; its sample
+    value, or that of its own context."""
+    needed = None if usual is not None and sample.value is not None else other
+    return needed or sample.value or own or usual
 
 
 def _agree(one: Given, other: Given) -> bool:

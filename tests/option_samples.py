@@ -90,7 +90,7 @@ def _save_trace(*arguments: str) -> Callable[[Path], object]:
 
 FILES: Mapping[str, str | Callable[[Path], object]] = {
     "bert": _save_transformer("bert"),
-    "tiny": lambda path: save(EVERY["bert"], path, num_hidden_layers=1, num_attention_heads=2),
+    "tiny": lambda path: save(EVERY["bert"], path, num_attention_heads=2),
     "gpt2": _save_transformer("gpt2"),
     "bart": _save_transformer("bart"),
     "chatting": _save_chatting_model,
@@ -121,7 +121,7 @@ FILES: Mapping[str, str | Callable[[Path], object]] = {
 
 # What is given on every call of a command, in every context.
 
-TRAINED = {"model": "@/bert", "text": "the animal was"}
+TRAINED = {"model": "@/tiny", "text": "the animal was tired"}
 BASES: Mapping[str, Given] = {
     "run": {"text": "I am here"},
     "compare": {"text": "I am here", "repeats": "2"},
@@ -131,7 +131,7 @@ BASES: Mapping[str, Given] = {
     "survey": {"file": "@/texts.txt", "model": "@/tiny"},
     "pairs": {"file": "@/pairs.tsv", "model": "@/tiny"},
     "quiz": {"texts": "the animal did not cross the street because it was", "heads": "4"},
-    "learn": {"task": "reverse", "steps": "1"},
+    "learn": {"task": "reverse", "steps": "1", "dim": "8", "batch": "4"},
     "heads": {"model": "agreement"},
     "show": {"name": "simplified"},
     "check": {"names": "simplified"},
@@ -161,7 +161,7 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
         "file": {"file": "@/text.txt", "text": None},
         "stream": {"stream": True},
         "blocks of a map": {"stream": True, "resolution": "2"},
-        "long text": {"text": "I am " * 350},
+        "long text": {"text": " ".join(map(str, range(700)))},
         "small model": SMALL,
         "trained model": TRAINED,
         "causal model": {"model": "@/gpt2", "text": "the animal was"},
@@ -172,23 +172,24 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
         "followed token": {"query": "1"},
     },
     "steps": {
-        "picture": {"out": "x.svg", "step": "softmax"},
-        "slide": {"out": "x.svg", "size": "16:9", "step": "softmax"},
-        "raster": {"out": "x.png", "step": "softmax"},
-        "film": {"out": "x.gif", "step": "tokens"},
+        "picture": {"out": "x.svg", "step": "scores,softmax"},
+        "slide": {"out": "x.svg", "size": "16:9", "step": "scores,softmax"},
+        "raster": {"out": "x.png", "step": "scores,softmax"},
+        "film": {"out": "x.gif", "step": "softmax"},
     },
     "show": {
-        "picture": {"out": "x.svg", "step": "softmax"},
-        "slide": {"out": "x.svg", "size": "16:9", "step": "softmax"},
-        "raster": {"out": "x.png", "step": "softmax"},
-        "film": {"out": "x.gif", "step": "tokens"},
+        "picture": {"out": "x.svg", "step": "scores,softmax"},
+        "slide": {"out": "x.svg", "size": "16:9", "step": "scores,softmax"},
+        "raster": {"out": "x.png", "step": "scores,softmax"},
+        "film": {"out": "x.gif", "step": "softmax"},
         "batch": {"name": "journey-causal-batch"},
         "two heads": {"name": "journey-multi-head"},
         "two layers": {"name": "@/example.toml"},
         "wide": {"name": "@/wide.toml"},
     },
     "explore": {
-        "blocks": {"layers": "2", KEYS_PRESSED: ("}",)},
+        "blocks": {"layers": "2", KEYS_PRESSED: ("o",)},
+        "two heads": {"heads": "2", KEYS_PRESSED: ("o",)},
         "written page": {KEYS_PRESSED: ("w", "ctrl+u", *"x.html", "enter")},
     },
     "survey": {"trained model": {"model": "@/bert"}},
@@ -215,15 +216,13 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
         "small model": {**SMALL, "by": "mask"},
     },
     "inspect": {
-        "picture": {"out": "x.svg", "layer": "0", "head": "0"},
-        "slide": {"out": "x.svg", "size": "16:9", "layer": "0", "head": "0"},
-        "raster": {"out": "x.png", "layer": "0", "head": "0"},
+        "picture of a head": {"out": "x.svg", "layer": "0", "head": "0"},
         "one head": {"layer": "0", "head": "0"},
         "stream": {"layer": "0", "head": "0", "stream": True},
         "blocks of a map": {"layer": "0", "head": "0", "stream": True, "resolution": "2"},
         "link": {"source": "the", "to": "animal"},
         "effect": {"by": "effect"},
-        "hidden tokens": {"hide_special": True},
+        "hidden tokens": {"hide_first": True},
         "toward": {
             "by": "effect", "text": "the animal was [MASK]", "toward": "the", "instead_of": "it"
         },
@@ -237,7 +236,6 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
             "texts": "@/asking.txt", "model": "@/tiny", "toward": "the", "instead_of": "it"
         },
         "causal model": {"texts": "@/texts.txt", "model": "@/gpt2"},
-        "two layers": {"texts": "@/texts.txt", "model": "@/bert"},
         "text that is too long": {"texts": "@/long.txt", "model": "@/gpt2"},
         "decoder": {"texts": "@/texts.txt", "model": "@/bart", "attention": "cross"},
         "chatting model": {"texts": "@/texts.txt", "model": "@/chatting"},
@@ -245,9 +243,9 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
     },
     "quiz": {
         "rotary": {"positions": "rotary", "heads": "2"},
-        "picture": {"out": "x.pdf", "questions": "2"},
-        "slide": {"out": "x.pdf", "questions": "2"},
-        "raster": {"out": "x.pdf", "questions": "2"},
+        "picture": {"out": "x.pdf", "questions": "3"},
+        "slide": {"out": "x.pdf", "questions": "3"},
+        "raster": {"out": "x.pdf", "questions": "3"},
         "lesson": {"texts": "@/lesson.toml", "heads": None},
         "small model": {
             "model": "agreement", "texts": "the old keys near the small cabinet", "heads": None
@@ -255,7 +253,7 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
     },
     "learn": {
         "lines": {"file": "@/lines.txt", "task": None},
-        "training": {"from_": "@/training", "steps": "2", "task": None},
+        "training": {"from_": "@/training", "steps": "2", "task": None, "dim": None, "batch": None},
         "feed-forward": {"feed_forward": "8"},
     },
 }
@@ -322,10 +320,10 @@ SAMPLES: Mapping[str, Sample] = {
     "dpi": Sample("50", "raster"),
     "transparent": Sample(True, "picture"),
     "colors": Sample("greys", "picture"),
-    "text_size": Sample("large", "picture", other="small"),
+    "text_size": Sample("large", "slide", other="small"),
     "points": Sample("8", "picture"),
     "font": Sample("serif", "picture"),
-    "footnote": Sample(True, "slide"),
+    "footnote": Sample(True, "slide", other=NO),
     "title": Sample("T"),
     "numbers": Sample(NO),
     "vectors": Sample(NO, "page"),
@@ -368,7 +366,7 @@ SAMPLES: Mapping[str, Sample] = {
     "ablation": Sample("mean", "corpus"),
     "pairs": Sample("2", "corpus"),
     # quiz
-    "questions": Sample("1"),
+    "questions": Sample("3"),
     "kind": Sample("token", other="weight"),
     "answers": Sample(True),
     # learn
@@ -395,6 +393,7 @@ OWN_SAMPLES: Mapping[str, Mapping[str, Sample]] = {
         "stream": Sample(True, "followed token"),
     },
     "inspect": {
+        "as_": Sample("arcs", "picture of a head"),
         "stream": Sample(True, "one head"),
         "numbers": Sample(NO, "one head"),
         "by": Sample(None, "effect"),
@@ -409,8 +408,8 @@ OWN_SAMPLES: Mapping[str, Mapping[str, Sample]] = {
         "texts": Sample("because it was the animal did not cross the street"),
         "heads": Sample("2", other="8"),
         "dim": Sample("16", other="4"),
-        "tokenizer": Sample("words"),
-        "soft_cap": Sample("5"),
+        "tokenizer": Sample("words", other="chars"),
+        "soft_cap": Sample("5", other="2"),
         "limit": Sample("5B", "lesson"),
     },
     "learn": {
@@ -423,15 +422,16 @@ OWN_SAMPLES: Mapping[str, Mapping[str, Sample]] = {
         "rate": Sample("0.5"),
         "feed_forward": Sample("8"),
         "activation": Sample("gelu", "feed-forward"),
-        "attention_only": Sample(True),
+        "attention_only": Sample(True, "lines"),
+        "dim": Sample("4", other="16"),
         "norm": Sample("none"),
         "full": Sample(True),
     },
     "heads": {
         "model": Sample("brackets"),
-        "task": Sample("brackets"),
+        "task": Sample("brackets", other="reverse"),
         "target": Sample("the street", "decoder"),
-        "layer": Sample("0", "two layers"),
+        "layer": Sample("0", "corpus"),
         "head": Sample("0", "corpus"),
         "limit": Sample("10B", "corpus"),
         "trust_remote_code": Sample(True, "corpus"),

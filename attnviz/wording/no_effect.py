@@ -82,9 +82,82 @@ NO_EFFECT: tuple[NoEffect, ...] = (
         why="drawings have no pixels",
     ),
     NoEffect(
-        options=("title", "query", "show", "predict", "log", "numbers", "answers"),
+        options=(
+            *("title", "show", "query", "predict", "log", "numbers", "answers"),
+            *("step", "key", "digits", "layer", "head"),
+        ),
         beside=("json",),
-        why="--json prints all numbers, whatever is shown, and no title",
+        why="--json prints all numbers in full, and no title",
+    ),
+    NoEffect(
+        options=("transparent",),
+        files=("gif",),
+        why="the frames of a film cover those before them",
+    ),
+    NoEffect(
+        options=("seconds_per_step",),
+        files=("svg", "png", "pdf", "html"),
+        why="only a .gif shows one step after another",
+    ),
+    NoEffect(
+        options=("numbers",),
+        files=("html",),
+        why="a page shows the number of the cell that is pointed at",
+    ),
+    NoEffect(
+        options=("numbers",),
+        beside=("as_", "query", "stream", "memory_budget"),
+        why="lines, bars, words and blocks of a map have no room for numbers",
+    ),
+    NoEffect(
+        options=("numbers",),
+        commands=("survey", "pairs", "heads", "quiz"),
+        why="their tables are there for their numbers",
+    ),
+    NoEffect(
+        options=("vectors",),
+        beside=("stream", "memory_budget"),
+        why="the page of a long text stores no queries and keys",
+    ),
+    NoEffect(
+        options=("resolution", "pool", "log"),
+        beside=("query", "part"),
+        why="what one token reads, and a part of a text, are shown token by token",
+    ),
+    NoEffect(
+        options=("stream",),
+        beside=("part", "predict"),
+        why="a part of a text and answers have the same numbers, however they are computed",
+    ),
+    NoEffect(
+        options=("steps", "until"),
+        beside=("until", "steps"),
+        commands=("learn",),
+        why="a training ends with the first of them",
+    ),
+    NoEffect(
+        options=("stream",),
+        beside=(
+            *("source", "by", "merge", "weigh", "hide_special", "hide_first", "renormalise"),
+            *("words", "by_sentence", "part", "texts"),
+        ),
+        commands=("inspect",),
+        why="such maps are of all tokens, however they are computed",
+    ),
+    NoEffect(
+        options=("rank",),
+        beside=("merge", "head"),
+        why="one head has no rank",
+    ),
+    NoEffect(
+        options=("hide_first",),
+        beside=("hide_special",),
+        why="the first token may be one that the tokenizer added",
+    ),
+    NoEffect(
+        options=("activation", "feed_forward", "norm", "attention_only"),
+        beside=("step",),
+        why="the steps that are shown may stand before what it changes",
     ),
     NoEffect(
         options=("dpi", "footnote"),
