@@ -6,7 +6,7 @@ Options come from the commands themselves, so that a new one is tried as well.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
@@ -173,8 +173,8 @@ def _without_terminal(keys: Sequence[str]) -> Iterator[None]:
         return 0
 
     with (
-        mock.patch.object(explore, "refuse_without_terminal", lambda: None),
-        mock.patch.object(explore, "take_keys_from_terminal", lambda: None),
+        mock.patch.object(explore, "refuse_without_terminal"),
+        mock.patch.object(explore, "take_keys_from_terminal"),
         mock.patch.object(application, "run_session", print_screen),
     ):
         yield
@@ -223,8 +223,8 @@ def _undrawn_film(frames: Sequence[object], seconds: Sequence[float], *_: object
     return repr((frames, seconds)).encode()
 
 
-def _undrawn_frames(layouts: Sequence[Layout], look: Look, *_: object) -> list[object]:
-    return [_UndrawnFigure(layout, look).description() for layout in layouts]
+def _undrawn_frames(layouts: Sequence[Layout], look: Look, pixels: object) -> list[object]:
+    return [(_UndrawnFigure(layout, look).description(), pixels) for layout in layouts]
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -96,7 +95,7 @@ FILES: Mapping[str, str | Callable[[Path], object]] = {
     "chatting": _save_chatting_model,
     "run": _save_checkpoints,
     "training": _save_training,
-    "text.txt": "You are\n",
+    "text.txt": "You are there\n",
     "texts.txt": "the animal\n\nit was tired\nthe street\n\nthe street was too\n\nit did\n",
     "long.txt": "the animal was " * 40,
     "example.toml": 'title = "Two layers"\ntext = "I am"\n[settings]\ndim = 4\nlayers = 2\n',
@@ -108,14 +107,16 @@ FILES: Mapping[str, str | Callable[[Path], object]] = {
         for first, second in combinations(("too", "cross", "because", "tire", "was", "did"), 2)
     ),
     "lines.txt": "a b c\nb c a\nc a b\n" * 10,
-    "numbers.toml": 'tokens = ["I", "am"]\nqueries = [[1, 2], [3, 4]]\nkeys = [[1, 0], [2, 1]]\n'
-    "values = [[1, 0], [0, 1]]\n",
-    "batch.toml": 'axes = ["item", "token", "width"]\nqueries = [[[1, 2], [3, 4]], [[0, 1], [2, -1]]]\n'
-    "keys = [[[1, 0], [2, 1]], [[1, 1], [2, 3]]]\nvalues = [[[1], [2]], [[3], [4]]]\n",
+    "numbers.toml": 'tokens = ["I", "am", "here"]\nqueries = [[1, 2], [3, 4], [0, 1]]\n'
+    "keys = [[1, 0], [2, 1], [1, 1]]\nvalues = [[1, 0], [0, 1], [2, 2]]\n",
+    "batch.toml": 'axes = ["item", "token", "width"]\n'
+    "queries = [[[1, 2], [3, 4], [1, 1]], [[0, 1], [2, -1], [1, 0]]]\n"
+    "keys = [[[1, 0], [2, 1], [0, 1]], [[1, 1], [2, 3], [1, 2]]]\n"
+    "values = [[[1], [2], [3]], [[3], [4], [5]]]\n",
     "lesson.toml": '[[texts]]\ntext = "the animal did not cross the street"\n',
     "vectors.txt": "I 1 2 3 4 5 6 7 8\nam 3 1 2 5 4 7 8 6\n",
-    "trace.npz": _save_trace("You are"),
-    "other.npz": _save_trace("You are", "--seed", "7"),
+    "trace.npz": _save_trace("You are there"),
+    "other.npz": _save_trace("You are there", "--seed", "7"),
     "trained.npz": _save_trace("the animal was", "--model", "@/bert"),
 }
 
@@ -141,6 +142,10 @@ BASES: Mapping[str, Given] = {
 
 SENTENCE = {"text": "the animal was", "repeats": None}
 SENTENCES = {**SENTENCE, "other": "the street was"}
+LEARNING = {
+    **{"learn": "reverse", "text": None, "steps": "1", "by": "heads", "values": "1,2"},
+    **{"dim": "8", "batch": "4"},
+}
 SMALL = {"model": "agreement", "text": "the old keys"}
 CONTEXTS: Mapping[str, Mapping[str, Given]] = {
     "every": {
@@ -196,10 +201,8 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
     "compare": {
         "followed token": {"query": "1", "by": "mask"},
         "mask": {"by": "mask"},
-        "learning": {"learn": "reverse", "text": None, "steps": "1", "by": "heads"},
-        "blocks": {
-            "learn": "reverse", "text": None, "steps": "1", "by": "heads", "feed_forward": "8"
-        },
+        "learning": LEARNING,
+        "blocks": {**LEARNING, "feed_forward": "8"},
         "checkpoints": {"checkpoints": "@/run/checkpoint-*", **SENTENCE},
         "heads": {"by": "heads"},
         "two sentences": {**SENTENCES, "model": "@/bert"},
@@ -211,7 +214,10 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
         "encoder and decoder": {**SENTENCES, "model": "@/bart"},
         "decoder": {**SENTENCES, "model": "@/bart", "attention": "cross"},
         "text that is too long": {
-            "model": "@/gpt2", "text": "the animal was " * 40, "other": "a b " * 60, "repeats": None
+            "model": "@/gpt2",
+            "text": "the animal was " * 40,
+            "other": "a b " * 60,
+            "repeats": None,
         },
         "small model": {**SMALL, "by": "mask"},
     },
@@ -224,7 +230,10 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
         "effect": {"by": "effect"},
         "hidden tokens": {"hide_first": True},
         "toward": {
-            "by": "effect", "text": "the animal was [MASK]", "toward": "the", "instead_of": "it"
+            "by": "effect",
+            "text": "the animal was [MASK]",
+            "toward": "the",
+            "instead_of": "it",
         },
         "saved trace": {"trace": "@/trained.npz", "text": None, "model": None},
         "corpus": {"texts": "@/texts.txt", "text": None, "by": "effect"},
@@ -232,9 +241,7 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
     },
     "heads": {
         "corpus": {"texts": "@/texts.txt", "model": "@/tiny"},
-        "toward": {
-            "texts": "@/asking.txt", "model": "@/tiny", "toward": "the", "instead_of": "it"
-        },
+        "toward": {"texts": "@/asking.txt", "model": "@/tiny", "toward": "the", "instead_of": "it"},
         "causal model": {"texts": "@/texts.txt", "model": "@/gpt2"},
         "text that is too long": {"texts": "@/long.txt", "model": "@/gpt2"},
         "decoder": {"texts": "@/texts.txt", "model": "@/bart", "attention": "cross"},
@@ -248,7 +255,9 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
         "raster": {"out": "x.pdf", "questions": "3"},
         "lesson": {"texts": "@/lesson.toml", "heads": None},
         "small model": {
-            "model": "agreement", "texts": "the old keys near the small cabinet", "heads": None
+            "model": "agreement",
+            "texts": "the old keys near the small cabinet",
+            "heads": None,
         },
     },
     "learn": {
@@ -316,7 +325,7 @@ SAMPLES: Mapping[str, Sample] = {
     "limit": Sample("5B", "file"),
     "live": Sample(True, "page"),
     "theme": Sample("dark", "picture"),
-    "size": Sample("4x3", "picture"),
+    "size": Sample("4x3", "picture", other="square"),
     "dpi": Sample("50", "raster"),
     "transparent": Sample(True, "picture"),
     "colors": Sample("greys", "picture"),
@@ -334,10 +343,10 @@ SAMPLES: Mapping[str, Sample] = {
     "checkpoints": Sample(None, "checkpoints"),
     "by": Sample("mask"),
     "values": Sample("1,4", "heads"),
-    "reference": Sample("2", "heads"),
+    "reference": Sample("causal", "mask"),
     "repeats": Sample("3"),
     "layer": Sample("0", "small model"),
-    "head": Sample("0", "two sentences"),
+    "head": Sample("0", "two sentences", other="1"),
     "mean": Sample(True, "two heads"),
     "curves": Sample(True, "heads"),
     "steps": Sample("2", "learning"),
@@ -386,13 +395,18 @@ OWN_SAMPLES: Mapping[str, Mapping[str, Sample]] = {
         "norm": Sample("none", "blocks"),
         "scale": Sample(NO, "mask", other=True),
         "query": Sample(None, "followed token"),
+        "memory_budget": Sample("10B"),
+        "steps": Sample("2", "learning", other="3"),
+        "batch": Sample("2", "learning"),
     },
     "steps": {
         "layer": Sample("1", "blocks"),
         "head": Sample("1", "two heads"),
         "stream": Sample(True, "followed token"),
+        "memory_budget": Sample("10B"),
     },
     "inspect": {
+        "memory_budget": Sample("10B"),
         "as_": Sample("arcs", "picture of a head"),
         "stream": Sample(True, "one head"),
         "numbers": Sample(NO, "one head"),
@@ -402,7 +416,12 @@ OWN_SAMPLES: Mapping[str, Mapping[str, Sample]] = {
         "model": Sample("@/gpt2"),
     },
     "explore": {"vectors": Sample(NO, "written page")},
-    "survey": {"seed": Sample("7", "trained model"), "file": Sample("@/text.txt"), "model": Sample("@/gpt2"), "full": Sample(True)},
+    "survey": {
+        "seed": Sample("7", "trained model"),
+        "file": Sample("@/text.txt"),
+        "model": Sample("@/gpt2"),
+        "full": Sample(True),
+    },
     "pairs": {"file": Sample("@/text.txt"), "model": Sample("@/gpt2"), "full": Sample(True)},
     "quiz": {
         "texts": Sample("because it was the animal did not cross the street"),
