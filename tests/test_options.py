@@ -84,7 +84,7 @@ def test_a_name_means_the_same_to_all_commands_that_have_it() -> None:
         for command, (_, declared) in commands_by_name().items():
             for parameter in declared.params:
                 own = getattr(getattr(parameter, "rich_help_panel", None), "row", None)
-                if parameter.name == name and own is not None and not own.is_hidden:
+                if parameter.name == name and own and own.is_argument == row.is_argument:
                     assert (own.is_token, own.is_path) == (row.is_token, row.is_path), command
 
 
