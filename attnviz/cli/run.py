@@ -37,7 +37,7 @@ from attnviz.traces import early_checks
 from attnviz.traces.parts import SHOW_RECEIVED, parts_to_show, refuse_scores_of_streams
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.views.drawing_ways import (
-    refuse_beside_received,
+    RECEIVED_RULES,
     refuse_impossible_way,
     refuse_long_drawing,
 )
@@ -151,10 +151,10 @@ def refuse_undrawable(options: RunOptions) -> None:
     """
     parts = options.part_names()
     if SHOW_RECEIVED in (parts or ()):
-        refuse_beside_received(options.as_, options.query, predict=options.predict)
+        check_rules(options, RECEIVED_RULES)
     if options.as_ is None:
         return
-    refuse_impossible_way(options.as_, parts, options.query, predict=options.predict)
+    refuse_impossible_way(options)
     suffixes_asked = {path.suffix.lower() for path in options.out}
     if options.as_ == "terminal" and ".svg" not in suffixes_asked:
         raise AttnvizError(

@@ -39,6 +39,11 @@ class ShowOptions:
     verify: bool = output_option(False, python=NOT_IN_PYTHON, also="check test assert",
         help="Check the result: rows sum to 1, hidden weights are 0, torch's own attention agrees.")
 
+    @property
+    def other_parts(self) -> str:
+        """The names after --show, but weights."""
+        return ", ".join(name for name in self.part_names() or () if name != "weights")
+
     def part_names(self) -> tuple[str, ...] | None:
         """Return the names after --show, split at commas; None if the option is not given."""
         if self.show is None:
