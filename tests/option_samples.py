@@ -343,7 +343,7 @@ SAMPLES: Mapping[str, Sample] = {
     "checkpoints": Sample(None, "checkpoints"),
     "by": Sample("mask"),
     "values": Sample("1,4", "heads"),
-    "reference": Sample("causal", "mask"),
+    "reference": Sample("none", "mask"),
     "repeats": Sample("3"),
     "layer": Sample("0", "small model"),
     "head": Sample("0", "two sentences", other="1"),
