@@ -379,7 +379,7 @@ SAMPLES: Mapping[str, Sample] = {
     "kind": Sample("token", other="weight"),
     "answers": Sample(True),
     # learn
-    "task": Sample("sort"),
+    "task": Sample("brackets"),
     "watch": Sample("h g f e d c b a"),
     "save": Sample("saved"),
     "from_": Sample(None, "training"),
