@@ -15,6 +15,8 @@ from types import FrameType, MappingProxyType
 
 from attnviz.wording.printable import printable_text
 from attnviz.wording.surfaces import Surface, current_surface, in_words
+from attnviz.wording.surfaces import cmd as cmd  # with these every message is written
+from attnviz.wording.surfaces import opt as opt
 
 NOTEBOOK_PACKAGES = ("IPython", "ipykernel")
 MAX_ERROR_LETTERS = 2000  # of a problem, or of a hint
@@ -27,8 +29,7 @@ class AttnvizError(Exception):
     """A problem that the reader of the message can fix.
 
     `about` names the setting or matrix that is wrong, and `file` the file that the message names,
-    so that a caller who knows the line in that file can add it without parsing the message; `word`
-    is the word of the text that is wrong.
+    so that a caller who knows the line in that file can add it without parsing the message.
     Marks of options and commands (wording/surfaces.py) become words of the surface on which the
     error is created; `python_hint` is the hint in Python, where the advice itself differs.
 
@@ -40,20 +41,15 @@ class AttnvizError(Exception):
     there is no variant 'casual': did you mean 'causal'?
     """
 
+    word = ""  # of the text, if that is what is wrong
+
     def __init__(
-        self,
-        problem: str,
-        hint: str,
-        *,
-        about: str = "",
-        file: str = "",
-        word: str = "",
-        python_hint: str = "",
+        self, problem: str, hint: str, *, about: str = "", file: str = "", python_hint: str = ""
     ) -> None:
-        is_python = current_surface() is Surface.PYTHON
-        hint = python_hint if python_hint and is_python else hint
+        if python_hint and current_surface() is Surface.PYTHON:
+            hint = python_hint
         problem, hint = (
-            shorten_text(in_words(text), MAX_ERROR_LETTERS) for text in (problem, hint)
+            shorten_text(in_words(each), MAX_ERROR_LETTERS) for each in (problem, hint)
         )
         problem = printable_text(QUOTED_WORD.sub(_shorten_quoted, problem))
         hint = printable_text(hint)
@@ -63,7 +59,6 @@ class AttnvizError(Exception):
         self.hint = hint
         self.about = about
         self.file = file
-        self.word = word
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines that a notebook shows: the user's own lines, the problem and the

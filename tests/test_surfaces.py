@@ -17,9 +17,8 @@ from attnviz.traces.early_checks import LIVE_RULES
 from attnviz.traces.settings import SETTING_RULES, TRAINED_ONLY_RULES
 from attnviz.views.part_of_text import BESIDE_PART_RULES
 from attnviz.wording.surfaces import (
-    CommandMarks,
     Mark,
-    OptionMarks,
+    Marks,
     Surface,
     cmd,
     in_words,
@@ -176,7 +175,7 @@ def marked_text(node: ast.AST) -> str:
     spec = marked_text(node.format_spec) if node.format_spec else ""
     match node.value:
         case ast.Attribute(value=ast.Name(id="opt" | "cmd" as namespace), attr=name):
-            marks: OptionMarks | CommandMarks = opt if namespace == "opt" else cmd
+            marks: Marks = opt if namespace == "opt" else cmd
             return format(getattr(marks, name), spec)
         case ast.Subscript(value=ast.Name(id="opt")):
             return format(opt.query, spec)

@@ -8,10 +8,9 @@ from typing import Any
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import NORMS, VARIANTS
-from attnviz.errors import AttnvizError, refuse_unknown_name
+from attnviz.errors import AttnvizError, cmd, opt, refuse_unknown_name
 from attnviz.traces.models.card import Card
 from attnviz.traces.settings import DTYPES, POSITIONS, Settings
-from attnviz.wording.surfaces import cmd, opt
 
 DEFAULT_WINDOW = 2
 ABLATION_ASPECT, NO_HEADS_OFF = "without", "none"

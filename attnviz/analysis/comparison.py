@@ -30,7 +30,7 @@ from attnviz.analysis.row_changes import RowChanges, compare_long_rows
 from attnviz.attention import arithmetic
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import Cells, StoredCells
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, cmd, opt
 from attnviz.machine import files
 from attnviz.tokens.tokens import Tokens, tokens_of_words
 from attnviz.traces import early_checks
@@ -57,7 +57,6 @@ from attnviz.traces.weights import head_mask, tensor_to_numpy
 from attnviz.wording.commands import Command
 from attnviz.wording.keywords import built_by, with_checked_arguments, with_checked_settings
 from attnviz.wording.printable import printable_text
-from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import and_list, counted, shape_text, with_summary
 
 if TYPE_CHECKING:

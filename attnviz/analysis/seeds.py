@@ -15,7 +15,7 @@ from attnviz.analysis.comparison import Comparison
 from attnviz.analysis.measures import Measures, measure_weights
 from attnviz.attention import arithmetic, devices
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import add_positions
 from attnviz.traces.inputs import (
@@ -33,7 +33,6 @@ from attnviz.traces.randomness import random_weight_sources
 from attnviz.traces.settings import Settings, refuse_odd_rotary
 from attnviz.traces.trace import Trace
 from attnviz.vectors.random_numbers import Seeds
-from attnviz.wording.surfaces import opt
 
 PROJECTION_NUMBERS_AT_ONCE = 2**20  # small enough for the allocator to reuse the memory
 SCORE_CELLS_AT_ONCE = 2**21  # measured in float64

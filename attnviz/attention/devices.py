@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 
 from attnviz.attention.variants import refuse_unknown_device
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.machine import memory
-from attnviz.wording.surfaces import opt
 
 
 def choose_device(name: str, dtype: str) -> torch.device:

@@ -35,7 +35,7 @@ from attnviz.cli.options import (
     refuse_beside_trace,
     validated_settings,
 )
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.options.traces import (
     AttentionOptions,
     BlockOptions,
@@ -52,7 +52,6 @@ from attnviz.traces import early_checks
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.rules import Rule, check_rules, typed_rules
-from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from attnviz.analysis.comparison import Comparison
@@ -112,26 +111,12 @@ def deliver_comparison(options: CompareOptions) -> None:
 
     Refuses what cannot be compared; at the end it prints notes about likely mistakes in the texts.
     """
-    options, trace_file = _with_text_as_other(options), next(iter(options.trace), None)
-    model_overrides = model_options_beside(
-        trace_file, options.typed_values(ModelOptions, TrainedOptions)
-    )
-    model = next(iter(options.model), None)
-    model_overrides |= {name: model for name in ("model",) if name in model_overrides}
-    overrides = options.typed_values(AttentionOptions, NumberOptions) | model_overrides
-    streaming = options.typed_values(LongTextOptions)
-    settings = validated_settings(
-        options, *SETTING_GROUPS, model=model, beside_trace=(*overrides, *streaming)
-    )
-    overrides |= {name: value for name, value in streaming.items() if name != "log"}
-    base = _read_base_trace(trace_file, options, overrides)
-    if base is not None and base.trained is None:
-        refuse_beside_trace(trace_file, model_overrides)
+    options = _with_text_as_other(options)
+    base, settings = _base_and_settings(options)
     if is_trained(settings.model) or (base is not None and base.trained is not None):
         check_rules(options, _stream_rules(TWO_SENTENCES))
-        deliver_sentence_comparison(
-            options, base, settings if base is None else base.origin.settings
-        )
+        base_settings = settings if base is None else base.origin.settings
+        deliver_sentence_comparison(options, base, base_settings)
         return
     refuse_incomparable(options, settings)
     with showing_row_progress(quiet=options.quiet):
@@ -146,6 +131,30 @@ def deliver_comparison(options: CompareOptions) -> None:
     text_source.note_texts_name_files(options.text, options.other, quiet=quiet)
     text_source.note_split_sentence(options.text, options.other, quiet=quiet)
     text_source.note_first_item(comparison.base.trace, settings.item, quiet=quiet)
+
+
+def _base_and_settings(options: CompareOptions) -> tuple[Trace | None, Settings]:
+    """Return the saved trace that is compared, with what was typed in place of its settings, None
+    without one; and the settings of the options."""
+    trace_file, model = next(iter(options.trace), None), next(iter(options.model), None)
+    typed_model = options.typed_values(ModelOptions, TrainedOptions) | {"model": model}
+    named = [name for name in typed_model if name in options.typed]
+    model_overrides = model_options_beside(trace_file, {name: typed_model[name] for name in named})
+    overrides = options.typed_values(AttentionOptions, NumberOptions) | model_overrides
+    streaming = options.typed_values(LongTextOptions)
+    settings = validated_settings(
+        options, *SETTING_GROUPS, model=model, beside_trace=(*overrides, *streaming)
+    )
+    if trace_file is None:
+        return None, settings
+
+    from attnviz.cli.saved_trace import read_saved_trace
+
+    overrides |= {name: value for name, value in streaming.items() if name != "log"}
+    base = read_saved_trace("compare", trace_file, options, **overrides)
+    if base.trained is None:
+        refuse_beside_trace(trace_file, model_overrides)
+    return base, settings
 
 
 # What is compared: the first that the options choose.
@@ -295,18 +304,6 @@ def _compare_texts(options: CompareOptions, settings: Settings) -> Comparison:
         early_checks.refuse_unequal_texts(words, options.other, settings)
     command = command_line("compare", options, settings)
     return build_comparison(words, settings, options, command)
-
-
-def _read_base_trace(
-    file: str | None, options: CompareOptions, settings: dict[str, object]
-) -> Trace | None:
-    """Read the trace that --trace names, with its settings replaced; None without --trace."""
-    if file is None:
-        return None
-
-    from attnviz.cli.saved_trace import read_saved_trace
-
-    return read_saved_trace("compare", file, options, **settings)
 
 
 def build_comparison(

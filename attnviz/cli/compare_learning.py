@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 # Curves of training are compared, of models whose words and vectors are the task's.
 REFUSED_WITH_LEARN = (
-    "text", "other", "file", "tokenizer", "trace", "model", "given", "item", "embeddings",
-    "reference", "mean", "curves", "query", "full", "dropout", "dtype", "layer", "head",
+    "text", "other", "file", "tokenizer", "trace", "checkpoints", "model", "given", "item",
+    "embeddings", "reference", "mean", "curves", "query", "full", "dropout", "dtype", "layer",
+    "head",
     *TRAINED_ONLY_SETTINGS,
 )  # fmt: skip
 WIDTH_OPTIONS = ("dim", "head_dim")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attnviz.cli import output
 from attnviz.cli.options import accept_options, changed_beside_output
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.learning.task_names import TASKS
 from attnviz.options.heads import EffectOptions, SwitchingOptions, TestedTaskOptions
 from attnviz.options.option import CommandOptions, option_class, options_under, shared
@@ -21,7 +21,6 @@ from attnviz.traces.trained.model_location import is_trained
 from attnviz.wings import load_from_wing
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.rules import check_rules
-from attnviz.wording.surfaces import opt
 
 SENTENCE_OPTIONS = ("query", "full")  # the command takes no sentence
 model_option, heads_option = options_under("Model"), options_under("Heads")

@@ -22,7 +22,7 @@ from attnviz.cli.run import (
     run_checks,
     trace_from_options,
 )
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.options.heads import CheckOptions, EffectOptions, LookingOptions, SwitchingOptions
 from attnviz.options.option import option_class, own_options, shared
 from attnviz.options.output import DeliveryOptions
@@ -38,7 +38,6 @@ from attnviz.renderers import suffixes
 from attnviz.traces.models.model_names import MINILM
 from attnviz.wings import load_from_wing
 from attnviz.wording.commands import Command, changed_options
-from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from attnviz.traces.settings import Settings

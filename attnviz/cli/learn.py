@@ -11,7 +11,7 @@ from attnviz.cli import output
 from attnviz.cli.messages import print_message, print_result_line
 from attnviz.cli.options import accept_options, typed_command_line
 from attnviz.cli.training_options import choices_from_options, task_settings_with
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, cmd, opt
 from attnviz.learning.choices import Choices, refuse_missing_training, refuse_save_folder
 from attnviz.learning.lookup import requested_task, task_of_saved_model
 from attnviz.learning.task_names import LINE_PIECES, TASKS, is_task_path
@@ -22,7 +22,6 @@ from attnviz.options.traces import AttentionOptions, BlockOptions, NumberOptions
 from attnviz.options.training import LearnOptions, TrainingOptions
 from attnviz.renderers import refuse_live_without_page, suffixes
 from attnviz.wording.commands import shell_quote
-from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:

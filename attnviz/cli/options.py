@@ -21,7 +21,7 @@ import typer
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cli.help import HelpAll, declare
 from attnviz.cli.modes import Mode
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, cmd, opt
 from attnviz.machine import memory
 from attnviz.machine.atomic_files import refuse_overwriting
 from attnviz.options.option import (
@@ -40,7 +40,6 @@ from attnviz.traces.settings import TRAINED_ONLY_SETTINGS, Settings
 from attnviz.traces.trained.checkpoint_folders import find_folders
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import Command, changed_options
-from attnviz.wording.surfaces import cmd, opt
 
 TASK_DEFAULT_TEXT = "[default: the task's]"
 TASK_INDEPENDENT_OPTIONS = ("seed", "device")  # no task sets them

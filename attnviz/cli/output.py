@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attnviz.cli import background
 from attnviz.cli.messages import print_message, with_timer
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, opt, unknown_name_error
 from attnviz.machine import environment, files
 from attnviz.machine.atomic_files import refuse_unwritable_paths
 from attnviz.options.option import shared
@@ -19,7 +19,6 @@ from attnviz.options.output import DeliveryOptions, OutputOptions, PictureOption
 from attnviz.renderers import FORMATS, PAGE_PLACEHOLDER, STEP_PLACEHOLDER, Look, refuse_uninstalled
 from attnviz.renderers.look import refuse_small_slides, size_and_dpi
 from attnviz.wording.commands import Command, changed_options
-from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from rich.console import Console

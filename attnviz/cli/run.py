@@ -19,7 +19,7 @@ from attnviz.cli.messages import (
 )
 from attnviz.cli.modes import Mode, names_of
 from attnviz.cli.options import accept_options, command_line, validated_settings
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.machine import environment, files
 from attnviz.options.option import option_class
 from attnviz.options.output import DeliveryOptions, LiveOptions, OutputOptions, ShowOptions
@@ -37,12 +37,11 @@ from attnviz.traces import early_checks
 from attnviz.traces.parts import SHOW_RECEIVED, parts_to_show, refuse_scores_of_streams
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.views.drawing_ways import (
-    refuse_beside_received,
+    RECEIVED_RULES,
     refuse_impossible_way,
     refuse_long_drawing,
 )
 from attnviz.wording.rules import check_rules
-from attnviz.wording.surfaces import opt
 
 DATA_KINDS = ("document", "arrays", "rows")  # of files that have all numbers
 
@@ -152,10 +151,10 @@ def refuse_undrawable(options: RunOptions) -> None:
     """
     parts = options.part_names()
     if SHOW_RECEIVED in (parts or ()):
-        refuse_beside_received(options.as_, options.query, predict=options.predict)
+        check_rules(options, RECEIVED_RULES)
     if options.as_ is None:
         return
-    refuse_impossible_way(options.as_, parts, options.query, predict=options.predict)
+    refuse_impossible_way(options)
     suffixes_asked = {path.suffix.lower() for path in options.out}
     if options.as_ == "terminal" and ".svg" not in suffixes_asked:
         raise AttnvizError(

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnviz.cli.messages import print_message
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.learning.task_names import TASKS
 from attnviz.machine import environment, files
 from attnviz.options.traces import SourceOptions
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import shell_quote
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list
 
 if TYPE_CHECKING:

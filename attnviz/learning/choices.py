@@ -7,13 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, cmd
 from attnviz.machine import files
 from attnviz.machine.atomic_files import TEMPORARY_NAME
 from attnviz.traces import structured_text
 from attnviz.wording.keywords import with_checked_fields
 from attnviz.wording.rules import Rule, check_rules, must_be, range_rules
-from attnviz.wording.surfaces import cmd
 
 MAX_STEPS = 10**7
 MAX_BATCH = 65_536

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnviz.errors import AttnvizError, refuse_unknown_name, unknown_name_error
+from attnviz.errors import AttnvizError, cmd, refuse_unknown_name, unknown_name_error
 from attnviz.learning.task_names import GRAMMAR_SUFFIX, LINE_PIECES, TASKS, is_task_path
 from attnviz.machine import files
 from attnviz.wording.keywords import with_checked_arguments
-from attnviz.wording.surfaces import cmd
 
 if TYPE_CHECKING:
     from attnviz.learning.task import Task

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, cmd
 from attnviz.learning.choices import HISTORY_FILE, MAX_STEPS, Choices, refuse_missing_training
 from attnviz.machine import files
 from attnviz.machine.atomic_files import AllOrNothing
@@ -26,7 +26,6 @@ from attnviz.traces.models.card import SAVE_KEY, refuse_other_save
 from attnviz.traces.models.model import Model
 from attnviz.traces.settings import chosen_variant
 from attnviz.traces.structured_text import build_checked, fits_type
-from attnviz.wording.surfaces import cmd
 
 STATE_FILE = "training.safetensors"
 FORMAT_VERSION = 1

@@ -13,7 +13,7 @@ import torch
 
 from attnviz.attention import devices
 from attnviz.attention.variants import Variant
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.learning.choices import ChoiceKeywords, Choices
 from attnviz.learning.learner import (
     ForwardPass,
@@ -35,7 +35,6 @@ from attnviz.traces.result import Showable
 from attnviz.traces.settings import FEED_FORWARD_FACTOR, Settings, chosen_variant, head_width
 from attnviz.wording.commands import shell_quote
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:

@@ -9,14 +9,13 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnviz.errors import AttnvizError, model_error
+from attnviz.errors import AttnvizError, cmd, model_error, opt
 from attnviz.learning.learner import model_plan, reading_scores, run_learner_model, share_correct
 from attnviz.learning.lookup import task_of
 from attnviz.learning.task import NO_TOKEN, Examples, Reading, Task, draw_examples
 from attnviz.learning.task_names import TASKS
 from attnviz.traces.models.card import Card
 from attnviz.traces.models.model import Model
-from attnviz.wording.surfaces import cmd, opt
 
 MIN_HEAD_SHARE = 0.5  # the mean weight from which a head is said to do something
 SHARE_DIGITS = 4  # for a readable config

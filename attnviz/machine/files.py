@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from attnviz.errors import AttnvizError, Note
+from attnviz.errors import AttnvizError, Note, opt
 from attnviz.machine import memory
 from attnviz.wording.commands import shell_quote
-from attnviz.wording.surfaces import opt
 
 MAX_PATH_BYTES = 255, 4096  # of a name, and of a path with its final zero byte, by default
 TEMPORARY_NAME_BYTES = 25  # of a temporary file in machine/atomic_files.py

@@ -9,11 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from attnviz.errors import AttnvizError, refuse_unknown_name
+from attnviz.errors import AttnvizError, opt, refuse_unknown_name
 from attnviz.renderers.look import Look as Look
 from attnviz.wings import WINGS
 from attnviz.wording.keywords import LookKeywords, replace_choices, with_checked_arguments
-from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

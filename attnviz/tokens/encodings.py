@@ -10,9 +10,8 @@ from functools import partial
 import tiktoken
 from tiktoken import load
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, cmd, opt
 from attnviz.tokens.tokens import Tokens, tokens_of_bytes
-from attnviz.wording.surfaces import cmd, opt
 
 DOWNLOAD_TIMEOUT_SECONDS = (10, 30)  # to connect, and between two parts of the answer
 MAX_BLANK_LETTERS = 900_000  # tiktoken's patterns panic at 1,000,000

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import category, ucd_3_2_0
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.tokens.tokens import Tokens, tokens_of_bytes
-from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     import tiktoken

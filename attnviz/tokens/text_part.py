@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.tokens.tokens import Tokens
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 EXAMPLE = "1200:1300"

@@ -6,9 +6,8 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, cmd, opt, unknown_name_error
 from attnviz.tokens.tokens import Tokens
-from attnviz.wording.surfaces import cmd, opt
 
 Tokenizer = Callable[[str], Tokens]
 

@@ -12,10 +12,9 @@ from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from typing import Any, overload
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.wording.keywords import with_checked_arguments
 from attnviz.wording.printable import SPACE_SIGN, visible_text
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted, numbered_label
 
 EMPTY_LABEL = "∅"  # of a token without a text

@@ -22,7 +22,7 @@ from attnviz.attention.long_attention import (
     summarize_part,
 )
 from attnviz.attention.mask_rule import MaskRule
-from attnviz.errors import warn_with_note
+from attnviz.errors import opt, warn_with_note
 from attnviz.options.values import Pool, Positions
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.long_weights import LongWeights
@@ -61,7 +61,6 @@ from attnviz.traces.trained.captured_attention import (
 )
 from attnviz.traces.weights import tensor_to_numpy
 from attnviz.wording.commands import is_path, path_in_command, path_without_folders
-from attnviz.wording.surfaces import opt
 
 Contents = dict[str, Any]  # arrays, numbers, texts, lists, and nested contents
 Facts = Mapping[str, Any]

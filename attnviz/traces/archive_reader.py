@@ -17,7 +17,7 @@ from attnviz.attention.block import Block, FeedForward, FeedForwardStages, Norm,
 from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import ACTIVATIONS, NORMS, Variant
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, cmd
 from attnviz.machine import files, memory
 from attnviz.options.values import Positions
 from attnviz.tokens.tokens import Tokens
@@ -68,7 +68,6 @@ from attnviz.vectors.arrays import COPIED_FLOAT_BYTES, read_numpy_arrays
 from attnviz.vectors.embedding_tables import FromTable
 from attnviz.wording.commands import parse_command
 from attnviz.wording.keywords import with_checked_arguments
-from attnviz.wording.surfaces import cmd
 
 ATTENTION_SIDES = {part.data: part.sides for part in PARTS_OF_ATTENTION if part.data}
 TRACE_FACT_TYPES = {

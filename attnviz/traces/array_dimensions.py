@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from einops import rearrange
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, opt, unknown_name_error
 from attnviz.traces.given_arrays import (
     HEAD_SIDES_BY_WIDTH,
     HEAD_WIDTH_BY_WIDTH,
@@ -26,7 +26,6 @@ from attnviz.traces.given_arrays import (
     refuse_other_sides,
 )
 from attnviz.traces.parts import PARTS_BY_GIVEN_NAME, Part
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, counted, shape_text
 
 Axes = tuple[str, ...]  # what the sides count: ("item", "token", "dim")

@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from pathlib import Path
 
 from attnviz.attention.variants import refuse_unknown_device
-from attnviz.errors import AttnvizError, model_error
+from attnviz.errors import AttnvizError, cmd, model_error, opt
 from attnviz.machine import files, memory
 from attnviz.machine.files import NameInFile, refuse_name_in_file
 from attnviz.tokens.text_part import EXAMPLE, TextPart, parse_part
@@ -38,7 +38,6 @@ from attnviz.traces.trained.refusals import refuse_unusable_transformers
 from attnviz.wings import load_from_wing
 from attnviz.wording.commands import given_options, shell_quote
 from attnviz.wording.rules import Rule, check_rules
-from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import counted
 
 SAMPLE_CHARACTERS = 2**20  # of a long text, tokenized to estimate its length

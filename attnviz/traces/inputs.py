@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.machine import files
 from attnviz.machine.files import refuse_name_in_file
 from attnviz.tokens.tokenizers import count_tokenizer_ids, tokenize
@@ -46,7 +46,6 @@ from attnviz.vectors.vector_files import load_vectors
 from attnviz.wording.commands import Command, changed_options, given_options, shell_quote
 from attnviz.wording.keywords import replace_choices
 from attnviz.wording.rules import check_rules
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:

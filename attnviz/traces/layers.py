@@ -16,7 +16,7 @@ from attnviz.attention.arithmetic import AttentionStages, Visible
 from attnviz.attention.block import Block, FeedForward, FeedForwardStages, Norm, Residual
 from attnviz.attention.long_attention import LongAttention
 from attnviz.attention.mask_rule import MaskRule
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.options.values import AblationValue
 from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.matrices import Matrices
@@ -24,7 +24,6 @@ from attnviz.traces.plan import Plan
 from attnviz.traces.settings import ROTARY_POSITIONS, layer_heads_off
 from attnviz.traces.trace import BeforeRotary, Layer, Projections
 from attnviz.vectors import positions
-from attnviz.wording.surfaces import opt
 
 Vectors = Float[Tensor, "*batch token dim"]
 KeyInputs = Float[Tensor, "*batch key dim"]

@@ -24,14 +24,13 @@ from attnviz.attention.long_attention import (
     SummaryChoice,
 )
 from attnviz.cells import FULL_SLICE, Cells, Patch
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.machine import memory
 from attnviz.machine.context_values import context_value
 from attnviz.options.values import AblationValue, Pool
 from attnviz.traces.indexing import INDEX_ERRORS, misfit_index_error
 from attnviz.traces.weights import BYTES_PER_FLOAT, Stage, Weights, tensor_to_numpy
 from attnviz.wording.keywords import with_checked_arguments
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted, shape_text
 
 _progress_listener: ContextVar[Callable[[int, int], object] | None] = ContextVar(

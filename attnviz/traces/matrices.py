@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, cmd, opt, unknown_name_error
 from attnviz.machine import files
 from attnviz.traces import structured_text, toml_reader
 from attnviz.traces.array_dimensions import AXES_KEY, GROUP, HEAD, align_arrays, split_off_axes
@@ -36,7 +36,6 @@ from attnviz.vectors.arrays import (
     read_numpy_arrays,
     read_tensors_and_metadata,
 )
-from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import with_summary
 
 TOKEN_LIST_NAMES = ("tokens", "key_tokens", "memory_tokens")

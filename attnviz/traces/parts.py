@@ -11,9 +11,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, opt, unknown_name_error
 from attnviz.traces.settings import ADDED_POSITIONS
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list
 
 if TYPE_CHECKING:  # --help lists the names of parts without torch

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnviz.attention.mistakes import MISTAKES, Mistake
 from attnviz.attention.variants import Variant
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.traces.given_arrays import in_file
 from attnviz.traces.matrices import Matrices
 from attnviz.traces.parts import GIVEN_BLOCK_NAMES
@@ -23,7 +23,6 @@ from attnviz.traces.settings import (
     resolve_scaling,
 )
 from attnviz.vectors.random_numbers import Seeds
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 MATRIX_BY_WIDTH = {

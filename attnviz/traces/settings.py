@@ -17,7 +17,7 @@ from attnviz.attention.variants import (
     VARIANTS,
     Variant,
 )
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, cmd, opt, unknown_name_error
 from attnviz.machine import memory
 from attnviz.machine.files import name_in_file
 from attnviz.options.option import option_class
@@ -46,7 +46,6 @@ from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, PACKAGED_TRANSFORMERS, shipped_names
 from attnviz.wording.keywords import with_checked_fields, with_defaults
 from attnviz.wording.rules import Rule, check_rules, must_be, range_rules, rules_for
-from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import and_list, counted
 
 if TYPE_CHECKING:
@@ -174,14 +173,12 @@ class Settings(
 
 
 TEMPERATURES = "{option:0.5} (sharper) or {option:2} (flatter)"
-VARIANT_PROBLEMS = {  # what is refused of a variant without queries and keys
-    "memory": "{opt.memory} needs queries of one sentence and keys of another, but '{it.variant}' "
-    "has neither: it attends with the embeddings themselves",
-    "scoring": "'{it.variant}' attends with the embeddings themselves, and "
-    "{opt.scoring:{it.scoring}} is about queries and keys",
-    "kv_heads": "'{it.variant}' attends with the embeddings themselves: its heads have no keys and "
-    "values to share, and {opt.kv_heads:is {it.kv_heads}}",
-}
+
+
+def _lacks_queries(settings: Settings) -> bool:
+    return not VARIANTS[settings.variant].projected
+
+
 RANGE_RULES: tuple[Rule, ...] = tuple(
     rule
     for name, lowest, highest in (
@@ -199,51 +196,32 @@ SETTING_RULES: tuple[Rule, ...] = (
     *range_rules("feed_forward", 1, MAX_DIM),
     must_be("temperature", "above 0", lambda number: number > 0, TEMPERATURES),
     must_be("temperature", "finite", math.isfinite, TEMPERATURES),
-    must_be(
-        "soft_cap",
-        f"from {SOFT_CAP_RANGE[0]:g} to {SOFT_CAP_RANGE[1]:g}",
-        lambda number: SOFT_CAP_RANGE[0] <= number <= SOFT_CAP_RANGE[1],
-        "{option:50}",
-    ),
+    must_be("soft_cap", f"from {SOFT_CAP_RANGE[0]:g} to {SOFT_CAP_RANGE[1]:g}",
+        lambda number: SOFT_CAP_RANGE[0] <= number <= SOFT_CAP_RANGE[1], "{option:50}"),
     must_be("dropout", "at least 0 and below 1", lambda number: 0 <= number < 1, "{option:0.1}"),
     must_be("position_base", "at least 1", lambda number: number >= 1, "{option:10000}", ".15g"),
     must_be("position_base", "finite", math.isfinite, "{option:10000}", ".15g"),
-    *rules_for(
-        ["position_base"],
-        lambda it: it.positions not in POSITIONS_WITH_BASE,
+    *rules_for(["position_base"], lambda it: it.positions not in POSITIONS_WITH_BASE,
         f"{{option}} is for the angles of {and_list(POSITIONS_WITH_BASE)} positions, "
-        "but {opt.positions:is {it.positions}}",
-        f"give {opt.positions:rotary}",
-    ),
-    *(
-        replace(rule, about="variant")
-        for name, problem in VARIANT_PROBLEMS.items()
-        for rule in rules_for(
-            [name],
-            lambda it: not VARIANTS[it.variant].projected,
-            problem,
-            f"try {opt.variant:scaled}",
-        )
-    ),
-    *rules_for(
-        ["item"],
-        lambda it: it.given is None,
-        "{option} chooses one of a batch, but there is no {opt.given}",
-        "give a file of matrices",
-    ),
-    *rules_for(
-        ["norm", "activation", "feed_forward", "attention_only"],
-        lambda it: not it.has_blocks,
-        "{option} is about transformer blocks, but there is none",
-        f"give {opt.layers:1}",
-    ),
-    *rules_for(
-        ["activation", "feed_forward"],
-        lambda it: it.attention_only,
+        "but {opt.positions:is {it.positions}}", f"give {opt.positions:rotary}"),
+    *rules_for(["memory"], _lacks_queries,
+        "{option} needs queries of one sentence and keys of another, but '{it.variant}' has "
+        "neither: it attends with the embeddings themselves", "try {opt.variant:scaled}"),
+    *rules_for(["scoring"], _lacks_queries,
+        "'{it.variant}' attends with the embeddings themselves, and {option:{it.scoring}} is about "
+        "queries and keys", "try {opt.variant:scaled}"),
+    *rules_for(["kv_heads"], _lacks_queries,
+        "'{it.variant}' attends with the embeddings themselves: its heads have no keys and values "
+        "to share, and {option:is {it.kv_heads}}", "try {opt.variant:scaled}"),
+    *rules_for(["item"], lambda it: it.given is None,
+        "{option} chooses one of a batch, but there is no {opt.given}", "give a file of matrices"),
+    *rules_for(["norm", "activation", "feed_forward", "attention_only"],
+        lambda it: not it.has_blocks, "{option} is about transformer blocks, but there is none",
+        f"give {opt.layers:1}"),
+    *rules_for(["activation", "feed_forward"], lambda it: it.attention_only,
         "{option} is about feed-forward, which {opt.attention_only} leaves out",
-        "leave one of them out",
-    ),
-)
+        "leave one of them out"),
+)  # fmt: skip
 TRAINED_ONLY_RULES = rules_for(
     TRAINED_ONLY_SETTINGS,
     lambda _: True,

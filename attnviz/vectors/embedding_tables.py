@@ -19,12 +19,11 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.machine import files
 from attnviz.machine.panics import is_panic, silencing_panics
 from attnviz.tokens.tokenizer_limits import refuse_growing_files
 from attnviz.tokens.tokens import Tokens
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 TOKENIZER_FILE = "tokenizer.json"

@@ -11,11 +11,10 @@ import torch
 from jaxtyping import Float, Float64, Shaped
 from torch import Tensor
 
-from attnviz.errors import AttnvizError, is_one_word
+from attnviz.errors import AttnvizError, is_one_word, opt
 from attnviz.machine import files
 from attnviz.tokens.tokens import Tokens
 from attnviz.vectors.arrays import read_numpy_arrays, read_safetensors
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 Matrix = Shaped[np.ndarray, "row dim"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from attnviz.analysis.measures import vector_changes
 from attnviz.cells import FULL_SLICE, unmasked_cells
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.answers import Prediction
 from attnviz.traces.models.vocabulary import Predicts
@@ -26,7 +26,6 @@ from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import heads_off_names, heads_off_suffix
 from attnviz.views.reading import token_axis
 from attnviz.wording.numbers import fixed_text, percent_text, share_text
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, bidi_isolated, or_list
 
 RANK_TITLES = ("1st", "2nd", "3rd")  # columns of a table of answers

@@ -23,7 +23,7 @@ from attnviz.analysis.seeds import (
     refuse_without_curves,
     sweep_comparison,
 )
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.traces.trace import Trace
 from attnviz.views.answer_tables import (
     answer_flips_finding,
@@ -57,7 +57,6 @@ from attnviz.views.settings_line import ATTENTION_PART, settings_line
 from attnviz.views.view import Excerpt, Group, TableData, View, build_page
 from attnviz.wording.commands import Command
 from attnviz.wording.numbers import exact_text
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list
 
 MAX_DIFFERENCE_PANELS = 6  # a picture of more panels has no differences

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from attnviz.errors import AttnvizError, refuse_unknown_name
-from attnviz.wording.surfaces import opt
+from attnviz.errors import AttnvizError, opt, refuse_unknown_name
+from attnviz.wording.rules import Rule, check_rules
 
 
 @dataclass(frozen=True)
@@ -38,43 +39,40 @@ def choose_way(name: str | None, query: object, show: Sequence[str] | None) -> s
     return "heatmap" if query is None or show is not None else "sentence"
 
 
-def refuse_impossible_way(
-    name: str, show: Sequence[str] | None, query: object, *, predict: bool = False
-) -> None:
-    """Refuse an unknown drawing style, and one that cannot draw what is asked for.
-
-    `sentence` needs a query; `arcs` and `sentence` draw neither parts other than weights nor the
-    answers of `predict`.
-    """
-    refuse_unknown_name("way to draw", name, DRAWING_WAYS)
-    if DRAWING_WAYS[name].needs_query and query is None:
-        raise AttnvizError(
-            f"{opt.as_:{name}} draws what one token attends to, and no {opt.query} is given",
-            f"add {opt.query:1}, or use {opt.as_:heatmap} or arcs",
-        )
-    other_parts = [part for part in show or () if part != "weights"]
-    if DRAWING_WAYS[name].weights_only and other_parts:
-        raise AttnvizError(
-            f"{opt.as_:{name}} draws weights, but {opt.show} asks for {', '.join(other_parts)}",
-            f"leave out {opt.show} or {opt.as_:{name}}",
-        )
-    if DRAWING_WAYS[name].weights_only and predict:
-        raise AttnvizError(
-            f"{opt.as_:{name}} draws weights, but {opt.predict} shows a table of answers",
-            f"leave out {opt.predict} or {opt.as_:{name}}",
-        )
+def _way(it: Any) -> DrawingWay:
+    return DRAWING_WAYS[it.as_]
 
 
-def refuse_beside_received(as_: str | None, query: object, *, predict: bool) -> None:
-    """Refuse what `--show received` cannot be combined with: it is of all queries together."""
-    others = {"as_": as_ not in (None, "terminal"), "query": query is not None, "predict": predict}
-    if name := next((name for name, is_given in others.items() if is_given), None):
-        raise AttnvizError(
-            f"{opt.show:received} colours the text by what all tokens together attend to, and "
-            f"{opt[name]} shows something else",
-            f"leave out {opt[name]}, or {opt.show:received}",
-            about="show",
-        )
+WAY = "{opt.as_:{it.as_}}"
+# For what has `as_`, `query`, `predict`, and other parts than weights that are asked for.
+DRAWING_RULES = (
+    Rule("as_", lambda it: _way(it).needs_query and it.query is None,
+        f"{WAY} draws what one token attends to, and no {{opt.query}} is given",
+        "add {opt.query:1}, or use {opt.as_:heatmap} or arcs"),
+    Rule("as_", lambda it: _way(it).weights_only and it.other_parts,
+        f"{WAY} draws weights, but {{opt.show}} asks for {{it.other_parts}}",
+        f"leave out {{opt.show}} or {WAY}"),
+    Rule("as_", lambda it: _way(it).weights_only and it.predict,
+        f"{WAY} draws weights, but {{opt.predict}} shows a table of answers",
+        f"leave out {{opt.predict}} or {WAY}"),
+)  # fmt: skip
+RECEIVED_RULES = tuple(
+    Rule(name, when,
+        "{opt.show:received} colours the text by what all tokens together attend to, and {option} "
+        "shows something else",
+        "leave out {option}, or {opt.show:received}")
+    for name, when in (
+        ("as_", lambda it: it.as_ not in (None, "terminal")),
+        ("query", lambda it: it.query is not None),
+        ("predict", lambda it: it.predict),
+    )
+)  # fmt: skip
+
+
+def refuse_impossible_way(it: Any) -> None:
+    """Refuse an unknown drawing style, and one that cannot draw what is asked for."""
+    refuse_unknown_name("way to draw", it.as_, DRAWING_WAYS)
+    check_rules(it, DRAWING_RULES)
 
 
 def refuse_long_drawing(name: str | None, tokens: int) -> None:

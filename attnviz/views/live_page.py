@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.tokens.gpt2 import frequent_pieces, pieces_of_words
 from attnviz.traces.early_checks import LIVE_RULES
 from attnviz.traces.origin import FromModel, FromSeed, resolved_settings
@@ -17,7 +17,6 @@ from attnviz.views.grids.live_model import LiveModel
 from attnviz.views.origin_words import trained_lengths
 from attnviz.views.view import View
 from attnviz.wording.rules import check_rules
-from attnviz.wording.surfaces import opt
 
 MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
 MAX_LIVE_NUMBERS = 60_000  # of a model: about 230 kB in a page

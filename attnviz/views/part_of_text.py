@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.heads.head import Head
 from attnviz.tokens.text_part import parse_part
 from attnviz.traces.settings import Settings
@@ -35,7 +35,6 @@ from attnviz.views.notes import heads_off_notes
 from attnviz.views.trace_choices import PICTURE_PARTS, TraceChoices, shared_fields
 from attnviz.views.view import Group, View
 from attnviz.wording.rules import Rule, check_rules
-from attnviz.wording.surfaces import opt
 
 CELL_BYTES = 25  # of a part: weights and masks, and their copies in 64 bits while they are drawn
 MAX_DRAWN = 512  # cells on each side of a picture

@@ -17,13 +17,13 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.cells import StoredCells, unmasked_cells
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.heads.head import EQUAL_TOLERANCE, Head
 from attnviz.heads.side import Side, token_side
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Trace
 from attnviz.traces.weights import tensor_to_numpy
-from attnviz.views.drawing_ways import refuse_beside_received
+from attnviz.views.drawing_ways import RECEIVED_RULES
 from attnviz.views.even_spread import FINDING_RATIO, SAME_RATIO, even_words, ratio_to_even
 from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
@@ -40,11 +40,11 @@ from attnviz.views.heads.passages import (
     tokens_around,
 )
 from attnviz.views.notes import heads_off_notes
-from attnviz.views.trace_choices import shared_fields
+from attnviz.views.trace_choices import TraceChoices, shared_fields
 from attnviz.views.view import HEAD_COLUMNS, Excerpt, Group, TableData, TableLines, View, head_cells
 from attnviz.wording.numbers import significant_text
 from attnviz.wording.printable import PERCENT
-from attnviz.wording.surfaces import opt
+from attnviz.wording.rules import check_rules
 
 MAX_HEADS = 4  # heads that are shown one by one; of more, their mean
 MAX_TEXT_TOKENS = 5000  # a longer text is shown in excerpts
@@ -235,14 +235,12 @@ class ReceivedAttention:
         return Side(self.tokens, range(count), size).blocks
 
 
-def view_received(
-    trace: Trace, *, query: int | str | None = None, as_: str | None = None, predict: bool = False
-) -> View:
+def view_received(trace: Trace, choices: TraceChoices) -> View:
     """Return the View of how much attention each token receives.
 
     Up to MAX_HEADS heads are shown one by one, and of more their mean.
     """
-    refuse_beside_received(as_, query, predict=predict)
+    check_rules(choices, RECEIVED_RULES)
     received = received_attention(trace)
     strongest = max(received, key=lambda each: each.shares.max(initial=0))
     finding = ": ".join(filter(None, (strongest.name, strongest.finding)))
@@ -255,13 +253,13 @@ def view_received(
     more = "more of the text, and what its parts receive"
     hint = f"(--full {f'also shows {more}' if is_long else 'shows the whole text'})"
     notes = dict.fromkeys(each.readers_note for each in received)
-    groups, options = [rankings, *screen], {"show": "received", "as_": as_}
+    groups, options = [rankings, *screen], {"show": "received", "as_": choices.as_}
     return View(
         **shared_fields(trace, groups, without_passages([*picture, rankings]), options),
         headline=f"{finding[:1].upper()}{finding[1:]}",
         closing=(*filter(None, notes), *heads_off_notes(trace)),
         excerpt=Excerpt((rankings, Group("text", (strongest.text(near, scale),))), hint),
-        as_screen=as_ == "terminal",
+        as_screen=choices.as_ == "terminal",
         data=TableData(
             "received",
             partial(_received_contents, trace, received),

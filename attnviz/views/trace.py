@@ -182,7 +182,7 @@ def _long_view(trace: Trace, choices: TraceChoices) -> View:
 def _received_view(trace: Trace, choices: TraceChoices) -> View:
     from attnviz.views.received import view_received
 
-    return view_received(trace, query=choices.query, as_=choices.as_, predict=choices.predict)
+    return view_received(trace, choices)
 
 
 def _inspection_view(trace: Trace, choices: TraceChoices) -> View:
@@ -210,7 +210,7 @@ def _parts_view(trace: Trace, choices: TraceChoices) -> View:
     refuse_undrawable(trace, choices)
     show, query, as_, parts = choices.show, choices.query, choices.as_, choices.parts
     if as_:
-        refuse_impossible_way(as_, parts, query, predict=choices.predict)
+        refuse_impossible_way(choices)
     drawing_way = choose_way(as_, query, parts)
     position = None if query is None else trace.tokens.index(query, "query")
     groups = _screen_and_picture(trace, parts, position, drawing_way, predict=choices.predict)

@@ -37,6 +37,11 @@ class TraceChoices:
         return None if self.show is None else parts_to_show(self.show)
 
     @property
+    def other_parts(self) -> str:
+        """The parts to show beside weights, in words."""
+        return ", ".join(part for part in self.parts or () if part != "weights")
+
+    @property
     def show_text(self) -> str | None:
         return ",".join(self.show) if self.show else None
 

@@ -84,7 +84,7 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     NoEffect(
         options=(
             *("title", "show", "query", "predict", "log", "numbers", "answers"),
-            *("step", "key", "digits", "layer", "head"),
+            *("step", "key", "digits", "layer", "head", "curves", "mean"),
         ),
         beside=("json",),
         why="--json prints all numbers in full, and no title",
@@ -106,7 +106,7 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     ),
     NoEffect(
         options=("numbers",),
-        beside=("as_", "query", "stream", "memory_budget"),
+        beside=("as_", "query", "stream", "memory_budget", "model", "checkpoints", "curves"),
         why="lines, bars, words and blocks of a map have no room for numbers",
     ),
     NoEffect(
@@ -116,8 +116,12 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     ),
     NoEffect(
         options=("vectors",),
-        beside=("stream", "memory_budget"),
-        why="the page of a long text stores no queries and keys",
+        beside=(
+            *("stream", "memory_budget", "part", "live", "learn", "checkpoints", "head", "mean"),
+            *("other", "weigh", "merge", "hide_special", "hide_first", "by_sentence"),
+            *("words", "texts"),
+        ),
+        why="such a page stores no queries and keys",
     ),
     NoEffect(
         options=("resolution", "pool", "log"),
@@ -126,8 +130,8 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     ),
     NoEffect(
         options=("stream",),
-        beside=("part", "predict"),
-        why="a part of a text and answers have the same numbers, however they are computed",
+        beside=("part", "predict", "model"),
+        why="what is shown of a part, of answers or of all heads needs no map of blocks",
     ),
     NoEffect(
         options=("steps", "until"),
@@ -136,13 +140,57 @@ NO_EFFECT: tuple[NoEffect, ...] = (
         why="a training ends with the first of them",
     ),
     NoEffect(
-        options=("stream",),
+        options=("stream", "resolution", "pool"),
         beside=(
             *("source", "by", "merge", "weigh", "hide_special", "hide_first", "renormalise"),
             *("words", "by_sentence", "part", "texts"),
         ),
         commands=("inspect",),
-        why="such maps are of all tokens, however they are computed",
+        why="such maps are not pooled in blocks, however their weights are computed",
+    ),
+    NoEffect(
+        options=("heads", "causal", "window"),
+        beside=("by",),
+        commands=("compare",),
+        why="what --by names takes each of its values in turn",
+    ),
+    NoEffect(
+        options=("repeats",),
+        commands=("compare",),
+        why="only what random numbers decide is computed with several seeds",
+    ),
+    NoEffect(
+        options=("layer",),
+        commands=("compare",),
+        why="without a model there is one layer, which is shown in any case",
+    ),
+    NoEffect(
+        options=("mean",),
+        beside=("by", "given"),
+        commands=("compare",),
+        why="where each side has one head, or other heads, it is shown in any case",
+    ),
+    NoEffect(
+        options=("query", "reference", "mean"),
+        beside=("curves",),
+        why="only the curves are shown",
+    ),
+    NoEffect(
+        options=("colors", "numbers"),
+        beside=("learn", "curves"),
+        why="curves have no cells",
+    ),
+    NoEffect(
+        options=("log",),
+        beside=("memory_budget",),
+        without=("out",),
+        why="a terminal shows a long text in blocks so large that few weights are small",
+    ),
+    NoEffect(
+        options=("dropout",),
+        beside=("size", "points"),
+        commands=("compare",),
+        why="weights are compared before dropout, as the footnote says, which is not written then",
     ),
     NoEffect(
         options=("rank",),
@@ -155,8 +203,9 @@ NO_EFFECT: tuple[NoEffect, ...] = (
         why="the first token may be one that the tokenizer added",
     ),
     NoEffect(
-        options=("activation", "feed_forward", "norm", "attention_only"),
-        beside=("step",),
+        options=("activation", "feed_forward", "layers", "memory"),
+        beside=("step", "stream"),
+        commands=("steps", "show"),
         why="the steps that are shown may stand before what it changes",
     ),
     NoEffect(
@@ -166,7 +215,7 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     ),
     NoEffect(
         options=("seed",),
-        beside=("model", "given"),
+        beside=("model", "given", "checkpoints"),
         why="of a model and of matrices of one's own, nothing is drawn at random",
     ),
     NoEffect(

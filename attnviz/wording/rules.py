@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from attnviz.errors import AttnvizError
-from attnviz.wording.surfaces import cmd, opt
+from attnviz.errors import AttnvizError, cmd, opt
 
 
 @dataclass(frozen=True)

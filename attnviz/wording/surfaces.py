@@ -56,35 +56,24 @@ class Mark:
         return f"{self}"
 
 
-class OptionMarks:
-    """Marks of options: `f"{opt.layer}"`, with a value `f"{opt.layer:0}"`.
+class Marks:
+    """Marks by name: `opt.layer` or `opt[name]`."""
 
-    `{opt.layer:is 0}` says that it is 0, and `{opt.causal:no}` switches a flag off; `{opt[name]}`
-    is the option of that field.
-    """
-
-    def __getattr__(self, name: str) -> Mark:
-        return Mark(name)
-
-    def __getitem__(self, name: str) -> Mark:
-        return Mark(name)
-
-
-class CommandMarks:
-    """Marks of whole commands, as they are typed: `f"{cmd.run:TEXT -o trace.npz}"`."""
+    def __init__(self, kind: str = "") -> None:
+        self._kind = kind
 
     def __getattr__(self, name: str) -> Mark:
-        return Mark(_COMMAND + name)
+        return Mark(self._kind + name)
 
-    def __getitem__(self, name: str) -> Mark:
-        return Mark(_COMMAND + name)
-
-
-opt, cmd = OptionMarks(), CommandMarks()
+    __getitem__ = __getattr__
 
 
-def current_surface() -> Surface:
-    return _current_surface.get()
+# `{opt.layer}`, with a value `{opt.layer:0}`; `{opt.layer:is 0}` says that it is 0, and
+# `{opt.causal:no}` switches a flag off. A command is as it is typed: `{cmd.run:TEXT -o a.png}`.
+opt, cmd = Marks(), Marks(_COMMAND)
+
+
+current_surface = _current_surface.get
 
 
 @contextmanager

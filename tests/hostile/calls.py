@@ -111,7 +111,7 @@ class Call:
 
 
 @cache
-def _commands() -> dict[str, tuple[tuple[str, ...], Any]]:
+def commands_by_name() -> dict[str, tuple[tuple[str, ...], Any]]:
     """Every command by its last word: the words that call it, and typer's command."""
 
     def commands_below(
@@ -132,7 +132,7 @@ def _commands() -> dict[str, tuple[tuple[str, ...], Any]]:
 @cache
 def _names(command: str, option: str) -> tuple[str, ...]:
     """What the Tab key offers for an option."""
-    _, typer_command = _commands()[command]
+    _, typer_command = commands_by_name()[command]
     context = typer.Context(typer_command, info_name=command)
     typer_option = next(each for each in typer_command.params if option in each.opts)
     return tuple(item.value for item in typer_option.shell_complete(context, ""))
@@ -173,9 +173,9 @@ class _CallGenerator:
 
     def call(self) -> Call:
         kind = self.random.choice(COMMANDS)
-        rarer_commands = [name for name in _commands() if name not in COMMANDS]
+        rarer_commands = [name for name in commands_by_name() if name not in COMMANDS]
         command = self.command = self.random.choice(rarer_commands) if kind == "rest" else kind
-        path, typer_command = _commands()[command]
+        path, typer_command = commands_by_name()[command]
         options = [each for each in typer_command.params if each.opts[0].startswith("-")]
         count = min(len(options), self.random.choice((0, 1, 1, 2, 3, 4, 6)))
         chosen_options = self.random.sample(options, count)

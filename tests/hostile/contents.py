@@ -21,7 +21,7 @@ from tests.hostile.files import npz_archive
 from tests.hostile.files import tensors_of as safetensors
 
 Contents = dict[str, Any]  # of a file of matrices, or of a lesson
-LESSONS = ROOT / "attnviz" / "examples"
+LESSONS = ROOT / "attnviz" / "wings" / "examples"
 
 MATRICES: tuple[Contents, ...] = (
     {"tokens": ["a", "b"], "embeddings": [[1, 2], [3, 4]]},

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypedDict
 
-from attnviz.errors import AttnvizError, refuse_unknown_name
+from attnviz.errors import AttnvizError, opt, refuse_unknown_name
 from attnviz.options.heads import LookingOptions, SwitchingOptions
 from attnviz.options.option import option_class
 from attnviz.options.values import AblationValue, By, Draw, Merge, Rank, Weigh
@@ -21,7 +21,6 @@ from attnviz.traces.settings import (
 )
 from attnviz.wording.keywords import comma_list, with_defaults
 from attnviz.wording.rules import Rule, check_rules, range_rules, rules_for
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 WEIGH_DESCRIPTIONS: dict[Weigh, str] = {
@@ -137,141 +136,69 @@ class InspectOptions(LookingOptions, SwitchingOptions):
 
 LINK = "{opt.source:it} {opt.to:animal}"
 LEAVE_ONE_OUT = "leave one of them out"
+PART_AND_ROW = "{opt.part} shows a part of a map, and {option} one row of it"
 DRAWING = "{opt.as_:{it.as_}}"
 ONE_ANSWER = "{option} names one answer, but {opt.by:effect} compares two"
 INSPECT_RULES: tuple[Rule, ...] = (
-    *rules_for(
-        ["to"],
-        lambda it: it.source is None,
+    *rules_for(["to"], lambda it: it.source is None,
         "{option} names the token that is attended to, and needs {opt.source}",
-        f"give both: {LINK}",
-    ),
-    *rules_for(
-        ["source"],
-        lambda it: it.to is None,
-        "{option} names the token that attends, and needs {opt.to}",
-        f"give both: {LINK}",
-    ),
-    *rules_for(
-        ["words"],
-        lambda it: it.by_sentence,
+        f"give both: {LINK}"),
+    *rules_for(["source"], lambda it: it.to is None,
+        "{option} names the token that attends, and needs {opt.to}", f"give both: {LINK}"),
+    *rules_for(["words"], lambda it: it.by_sentence,
         "{option} and {opt.by_sentence} are both given: a row is a word or a sentence",
-        LEAVE_ONE_OUT,
-    ),
-    *rules_for(
-        ["rank"],
-        lambda it: it.source is None,
+        LEAVE_ONE_OUT),
+    *rules_for(["rank"], lambda it: it.source is None,
         "{opt.rank:{it.rank}} sorts heads by one link, and no link is given",
-        f"name the two tokens of the link: {LINK}",
-    ),
-    *rules_for(
-        ["renormalise"],
-        lambda it: not it.hides,
+        f"name the two tokens of the link: {LINK}"),
+    *rules_for(["renormalise"], lambda it: not it.hides,
         "{option} rescales what is left when tokens are hidden, and none are hidden",
-        "give {opt.hide_special} or {opt.hide_first}",
-    ),
-    *(
-        rule
-        for name, more in (
-            ("query", f"; {{cmd.run:--model {MINILM} --query}} takes both"),
-            ("source", ""),
-        )
-        for rule in rules_for(
-            [name],
-            lambda it: it.part is not None,
-            "{opt.part} shows a part of a map, and {option} one row of it",
-            LEAVE_ONE_OUT + more,
-        )
-    ),
-    *rules_for(
-        ["layer", "head"],
-        lambda it: it.merge == "rollout",
+        "give {opt.hide_special} or {opt.hide_first}"),
+    *rules_for(["query"], lambda it: it.part is not None, PART_AND_ROW,
+        f"{LEAVE_ONE_OUT}; {{cmd.run:--model {MINILM} --query}} takes both"),
+    *rules_for(["source"], lambda it: it.part is not None, PART_AND_ROW, LEAVE_ONE_OUT),
+    *rules_for(["layer", "head"], lambda it: it.merge == "rollout",
         "{opt.merge:rollout} uses all layers and heads, but {option} picks only some",
-        "leave {option} out, or give {opt.merge:mean}",
-    ),
-    *rules_for(
-        ["weigh"],
-        lambda it: it.merge == "rollout",
+        "leave {option} out, or give {opt.merge:mean}"),
+    *rules_for(["weigh"], lambda it: it.merge == "rollout",
         "{opt.merge:rollout} multiplies rows that sum to 1, but those of {opt.weigh:{it.weigh}} "
-        "do not",
-        "leave {option} out, or give {opt.merge:mean}",
-    ),
-    *rules_for(
-        ["query"],
-        lambda it: it.source is not None,
+        "do not", "leave {option} out, or give {opt.merge:mean}"),
+    *rules_for(["query"], lambda it: it.source is not None,
         "{option} shows everything that one token attends to, but {opt.source} ranks heads by one "
-        "link",
-        LEAVE_ONE_OUT,
-    ),
-    *rules_for(
-        ["ablation", "pairs"],
-        lambda it: it.by != "effect",
-        "{option} is about switching heads off, but none are",
-        "give {opt.by:effect}",
-    ),
+        "link", LEAVE_ONE_OUT),
+    *rules_for(["ablation", "pairs"], lambda it: it.by != "effect",
+        "{option} is about switching heads off, but none are", "give {opt.by:effect}"),
     *range_rules("pairs", *PAIRED_HEADS_RANGE),
-    *rules_for(
-        WEIGHT_OPTIONS,
-        lambda it: it.by == "effect",
+    *rules_for(WEIGHT_OPTIONS, lambda it: it.by == "effect",
         "{opt.by:effect} ranks heads by switching them off, but {option} is about weights",
-        "leave {option} out, or leave {opt.by:effect} out",
-    ),
-    *rules_for(
-        ["as_"],
-        lambda it: it.source is not None,
+        "leave {option} out, or leave {opt.by:effect} out"),
+    *rules_for(["as_"], lambda it: it.source is not None,
         f"{{opt.source}} ranks heads by one link, but {DRAWING} draws all weights of a head",
         "leave out {option}, or give {opt.layer} and {opt.head} in place of {opt.source} and "
-        "{opt.to}",
-    ),
-    *rules_for(
-        ["as_"],
-        lambda it: it.as_ == "sentence" and it.query is None,
+        "{opt.to}"),
+    *rules_for(["as_"], lambda it: it.as_ == "sentence" and it.query is None,
         f"{DRAWING} draws what one token attends to, and no {{opt.query}} is given",
-        "try {opt.query:1}, or {opt.as_:arcs}",
-    ),
-    *rules_for(
-        ["as_"],
-        lambda it: it.as_ == "heatmap" and it.query is not None,
+        "try {opt.query:1}, or {opt.as_:arcs}"),
+    *rules_for(["as_"], lambda it: it.as_ == "heatmap" and it.query is not None,
         f"{{opt.query}} draws one sentence, but {DRAWING} draws a table of all tokens",
-        "leave out {option}, or give {opt.as_:arcs}",
-    ),
-    *rules_for(
-        ["as_"],
-        lambda it: it.as_ == "arcs" and it.weigh == "gradient",
+        "leave out {option}, or give {opt.as_:arcs}"),
+    *rules_for(["as_"], lambda it: it.as_ == "arcs" and it.weigh == "gradient",
         f"{DRAWING} draws weights, but {{opt.weigh:gradient}} makes some numbers negative",
-        f"leave out {{opt.weigh:gradient}}, or {DRAWING}",
-    ),
-    *rules_for(
-        ["as_"],
-        lambda it: it.as_ == "arcs" and it.predict,
+        f"leave out {{opt.weigh:gradient}}, or {DRAWING}"),
+    *rules_for(["as_"], lambda it: it.as_ == "arcs" and it.predict,
         f"{DRAWING} draws weights, but {{opt.predict}} is a table of answers",
-        f"leave out {{opt.predict}}, or {DRAWING}",
-    ),
-    *rules_for(
-        ["toward"],
-        lambda it: it.by == "effect" and it.instead_of is None,
-        ONE_ANSWER,
-        "name the other one, too: {opt.instead_of:TOKEN}",
-    ),
-    *rules_for(
-        ["instead_of"],
-        lambda it: it.by == "effect" and it.toward is None,
-        ONE_ANSWER,
-        "name the other one, too: {opt.toward:TOKEN}",
-    ),
-    *rules_for(
-        ["instead_of"],
-        lambda it: it.by != "effect",
+        f"leave out {{opt.predict}}, or {DRAWING}"),
+    *rules_for(["toward"], lambda it: it.by == "effect" and it.instead_of is None, ONE_ANSWER,
+        "name the other one, too: {opt.instead_of:TOKEN}"),
+    *rules_for(["instead_of"], lambda it: it.by == "effect" and it.toward is None, ONE_ANSWER,
+        "name the other one, too: {opt.toward:TOKEN}"),
+    *rules_for(["instead_of"], lambda it: it.by != "effect",
         "{option} names an answer for {opt.by:effect}, but heads are not ranked by effect",
-        "give {opt.by:effect}",
-    ),
-    *rules_for(
-        ["toward"],
-        lambda it: it.by != "effect" and it.weigh != "gradient",
+        "give {opt.by:effect}"),
+    *rules_for(["toward"], lambda it: it.by != "effect" and it.weigh != "gradient",
         "{option} chooses the answer for {opt.weigh:gradient}, but {opt.weigh:is {it.weigh}}",
-        "give {opt.weigh:gradient}",
-    ),
-)
+        "give {opt.weigh:gradient}"),
+)  # fmt: skip
 
 
 def _parse_words(name: str, value: Any, pattern: re.Pattern[str], hint: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.heads.changes import (
     in_groups_of,
     largest_head,
@@ -24,7 +24,6 @@ from attnviz.tokens.text_part import parse_part
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Trace
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, counted
 
 Heads = tuple[Head, ...]

@@ -24,7 +24,7 @@ from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.maps import full_side, remaining_side, tokens_hidden_by_option
 from attnviz.analysis.inspection.patterns import is_majority, most_attended_keys, sampled_queries
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE, Patch
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.heads.changes import mean_head
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side
@@ -37,7 +37,6 @@ from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.tracing import checking_input
 from attnviz.wording.commands import changed_options
 from attnviz.wording.numbers import SUM_ROUNDING, share_text
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list
 
 

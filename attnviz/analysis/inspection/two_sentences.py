@@ -33,7 +33,7 @@ from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.maps import build_maps, merge_into_groups
 from attnviz.analysis.measures import divergence, normalize_rows
 from attnviz.cells import CELLS_PER_BAND, FULL_SLICE
-from attnviz.errors import AttnvizError, model_error, naming_in_errors
+from attnviz.errors import AttnvizError, model_error, naming_in_errors, opt
 from attnviz.heads.head import Head
 from attnviz.machine import files
 from attnviz.tokens.grouping import group_by_word, word_tokens
@@ -57,7 +57,6 @@ from attnviz.traces.trained.tracing import (
 from attnviz.wording.commands import shell_quote
 from attnviz.wording.keywords import replace_choices, with_checked_arguments, with_checked_settings
 from attnviz.wording.numbers import share_text
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, bidi_isolated, counted
 
 if TYPE_CHECKING:

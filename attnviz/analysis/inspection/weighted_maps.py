@@ -11,14 +11,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.heads.changes import weigh
 from attnviz.heads.head import Head
 from attnviz.traces.archive import is_from_archive
 from attnviz.traces.trace import Layer, Trace, refuse_weights_only
 from attnviz.traces.trained.model_in_memory import refuse_changed_model
 from attnviz.traces.weights import tensor_to_numpy
-from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from attnviz.traces.trained.gradients import Gradients

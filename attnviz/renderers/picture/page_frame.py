@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, cmd, opt
 from attnviz.renderers import PAGE_PLACEHOLDER
 from attnviz.renderers.picture.fit import fill_lines
 from attnviz.renderers.picture.items import Block, Box, ColorBar, Items, Layout, Tint, Words
@@ -32,7 +32,6 @@ from attnviz.renderers.picture.text import (
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import Arcs, Sentence
 from attnviz.wording.numbers import short_text
-from attnviz.wording.surfaces import cmd, opt
 
 READABLE_SHARE = 0.5  # of the words of a head alone: fewer on a page of several heads tell nothing
 # Lines of a headline, and how large each is

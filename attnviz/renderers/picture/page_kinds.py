@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any, TypeGuard
 
-from attnviz.errors import AttnvizError, warn_with_note
+from attnviz.errors import AttnvizError, opt, warn_with_note
 from attnviz.renderers import PAGE_PLACEHOLDER, Look
 from attnviz.renderers.look import TextSize
 from attnviz.renderers.picture.arcs import ArcsDrawing
@@ -58,7 +58,6 @@ from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Drawable, Section
 from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import Group
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 LARGER_PAGES = (1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0)  # times as large, tried until one has room

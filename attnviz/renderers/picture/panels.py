@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from attnviz.errors import AttnvizError, warn_with_note
+from attnviz.errors import AttnvizError, opt, warn_with_note
 from attnviz.renderers import PAGE_PLACEHOLDER
 from attnviz.renderers.look import SLIDE_LABEL_POINTS, USUAL_TEXT, TextSize
 from attnviz.renderers.picture.charts import curves_chart
@@ -49,7 +49,6 @@ from attnviz.renderers.picture.text import (
 )
 from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import Scale
-from attnviz.wording.surfaces import opt
 
 STRETCH, SQUEEZE = 2.6, 1.3  # of cells on a page of a given size: so wide or high may they become
 LEAST_SIDE = 1.2  # letters of a label: so high and so wide is a panel

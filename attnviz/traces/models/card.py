@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, cmd, opt
 from attnviz.machine import files
 from attnviz.tokens.tokenizers import find_tokenizer
 from attnviz.tokens.tokens import Tokens
@@ -23,7 +23,6 @@ from attnviz.traces.settings import (
     refuse_uneven_heads,
 )
 from attnviz.traces.structured_text import build_checked, fits_type
-from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import counted
 
 RUN_SETTINGS = ("model", "seed", "device", "dtype", *LONG_TEXT_SETTINGS)  # no model decides them

@@ -6,9 +6,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from attnviz.errors import model_error, unknown_name_error
+from attnviz.errors import cmd, model_error, opt, unknown_name_error
 from attnviz.wording.keywords import with_checked_arguments
-from attnviz.wording.surfaces import cmd, opt
 
 MODELS_FOLDER = Path(__file__).parent
 CONFIG_FILE = "config.json"  # of a folder with a trained model

@@ -122,8 +122,9 @@ class Vocabulary:
         words = [label if label in self.ids else label.lower() for label in tokens.labels]
         for word, label in zip(words, tokens.labels, strict=True):
             if word not in self.ids:
-                problem = f"the model has never seen '{label}'"
-                raise AttnvizError(problem, self._hint_for(word), word=label)
+                error = AttnvizError(f"the model has never seen '{label}'", self._hint_for(word))
+                error.word = label
+                raise error
         return replace(tokens, ids=tuple(self.ids[word] for word in words))
 
     def _hint_for(self, word: str) -> str:

@@ -17,14 +17,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnviz.errors import AttnvizError, warn_with_note
+from attnviz.errors import AttnvizError, opt, warn_with_note
 from attnviz.options.values import AttentionKind
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.answers import Prediction
 from attnviz.traces.trace import Outputs
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.pieces import reporting_tokenizer_errors, tokenizer_spelling
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, counted
 
 MAX_SCORED_POSITIONS = 64  # the last of a text

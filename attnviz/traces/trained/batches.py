@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnviz.attention import arithmetic
-from attnviz.errors import AttnvizError, model_error
+from attnviz.errors import AttnvizError, model_error, opt
 from attnviz.machine import files, memory
 from attnviz.tokens.tokenizers import refuse_empty_text
 from attnviz.tokens.tokens import Tokens
@@ -51,7 +51,6 @@ from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.traces.trained.tracing import GIVE_TRANSFORMER_HINT
 from attnviz.wording.commands import changed_options
 from attnviz.wording.keywords import replace_choices
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 ONE_SENTENCE_SETTINGS = ("without", "attention", "target", "generate", "chat", "truncate")

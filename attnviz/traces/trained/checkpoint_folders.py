@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from attnviz.errors import AttnvizError, naming_in_errors
+from attnviz.errors import AttnvizError, cmd, naming_in_errors, opt
 from attnviz.machine import files
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import (
@@ -21,7 +21,6 @@ from attnviz.traces.trained.model_location import (
 )
 from attnviz.wings import load_from_wing
 from attnviz.wording.commands import shell_quote
-from attnviz.wording.surfaces import cmd, opt
 
 STATE_FILE = "trainer_state.json"  # which transformers' Trainer writes into each checkpoint
 STATE_BYTES_SEARCHED = 10**6

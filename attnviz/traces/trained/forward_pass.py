@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attnviz.attention.long_attention import SummaryChoice
-from attnviz.errors import AttnvizError, model_error, warn_with_note
+from attnviz.errors import AttnvizError, model_error, opt, warn_with_note
 from attnviz.machine import memory
 from attnviz.machine.context_values import context_value
 from attnviz.options.values import AblationValue, AttentionKind
@@ -30,7 +30,6 @@ from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_state import ModelResults
 from attnviz.traces.trained.pieces import cut_text, reporting_tokenizer_errors, tokens_of_ids
 from attnviz.traces.trained.refusals import quiet_transformers, shorten_message
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, counted
 
 DEFAULT_GENERATED_TOKENS = 20  # of a decoder, unless --generate says how many

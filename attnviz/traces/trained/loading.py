@@ -26,7 +26,7 @@ import torch
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from attnviz.attention import devices
-from attnviz.errors import AttnvizError, Note, model_error
+from attnviz.errors import AttnvizError, Note, model_error, opt
 from attnviz.machine import files, memory
 from attnviz.tokens.tokenizer_limits import (
     read_limited,
@@ -55,7 +55,6 @@ from attnviz.traces.trained.refusals import (
     reporting_load_errors,
 )
 from attnviz.wings import WINGS
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted, short_list
 
 AUTO_CLASSES = (

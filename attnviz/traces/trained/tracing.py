@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attnviz.attention.long_attention import SummaryChoice
 from attnviz.attention.variants import Variant
-from attnviz.errors import AttnvizError, model_error, warn_with_note
+from attnviz.errors import AttnvizError, cmd, model_error, opt, warn_with_note
 from attnviz.machine.context_values import context_value
 from attnviz.options.values import AblationValue, AttentionKind
 from attnviz.traces.inputs import refuse_changes_to_trace
@@ -45,7 +45,6 @@ from attnviz.traces.trained.pieces import tokenizer_spelling
 from attnviz.traces.trained.refusals import quiet_transformers
 from attnviz.version import __version__
 from attnviz.wording.keywords import replace_choices
-from attnviz.wording.surfaces import cmd, opt
 
 EMBEDDINGS_METHOD = "get_input_embeddings"  # which decoders of some models, such as FSMT's, lack
 GIVE_TRANSFORMER_HINT = f"give a transformer: {opt.model:minilm}, a folder, or a name on a hub"

@@ -15,7 +15,7 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.maps import maps_of_heads
 from attnviz.analysis.inspection.patterns import most_attended_keys
 from attnviz.analysis.inspection.token_query import find_in_side
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.heads.head import Head
 from attnviz.heads.side import label_at
 from attnviz.traces.archive import Contents
@@ -52,7 +52,6 @@ from attnviz.views.heads.sentences import (
 from attnviz.views.inspection.head_kinds import head_flags, head_kinds_data, head_kinds_document
 from attnviz.views.long_text import map_groups
 from attnviz.views.view import Group, TableData
-from attnviz.wording.surfaces import opt
 
 Panels = tuple[list[Group], list[Group], str]  # of a screen and of a picture, and their title
 CHANGING_OPTIONS = ("merge", "source", "part", *UNITS_BY_OPTION, *HIDE_OPTIONS)

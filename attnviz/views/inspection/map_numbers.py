@@ -6,7 +6,7 @@ import numpy as np
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cells import FULL_SLICE
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side
 from attnviz.options.values import Weigh
@@ -26,7 +26,6 @@ from attnviz.wording.numbers import (
     share_text,
     smallest_fixed_value,
 )
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import bidi_isolated
 
 WEIGH_MEASURE_NAMES: dict[Weigh, str] = {

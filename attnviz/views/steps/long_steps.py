@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from attnviz.cells import StoredCells, unmasked_cells
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.heads.side import label_at, token_side
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.long_rows import layer_of_queries
@@ -29,7 +29,6 @@ from attnviz.views.steps.scene import DIGITS_RANGE, Scene
 from attnviz.views.view import HEAD_COLUMNS, TableData, TableLines, head_cells
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.sums import MAX_UNSHIFTED_SCORE, Sum
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 MOST_ATTENDED_KEYS = 6  # that are written out, beside the query itself and the token before it

@@ -9,7 +9,7 @@ import numpy as np
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import unmasked_cells
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, cmd, opt
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
@@ -20,7 +20,6 @@ from attnviz.views.origin_words import vector_axis
 from attnviz.views.steps.scene import Scene
 from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.sums import Sum
-from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import and_list
 
 Vector = list[float]
@@ -32,32 +31,33 @@ def refuse_pair(trace: Trace, layer: Layer, query: int | None) -> None:
 
     That is: variants that compare nothing, additive scores, and scores that were given.
     """
-    if query is None:
-        raise AttnvizError(
+    refusals = (
+        (
+            query is None,
             f"{opt.key} needs a {opt.query}: a score has a query and a key",
             f"add {opt.query:TOKEN}",
-            about="key",
-        )
-    if not trace.variant.compared:
-        raise AttnvizError(
+        ),
+        (
+            not trace.variant.compared,
             f"'{trace.variant.name}' attention does not compare queries with keys, so {opt.key} "
             "has no score to show",
             f"use {opt.variant:scaled}, or leave out {opt.key}",
-            about="key",
-        )
-    if layer.w_score is not None:
-        raise AttnvizError(
+        ),
+        (
+            layer.w_score is not None,
             f"additive scores are not dot products, so {opt.key} has no lengths and angle to show",
             f"leave out {opt.key}; {cmd.steps:TEXT --query TOKEN --step scores} writes the scores "
             "out",
-            about="key",
-        )
-    if not layer.has_product_scores:
-        raise AttnvizError(
+        ),
+        (
+            not layer.has_product_scores,
             f"the scores are given, not computed from a query and a key that {opt.key} could draw",
             f"leave out {opt.key}",
-            about="key",
-        )
+        ),
+    )
+    for is_refused, problem, hint in refusals:
+        if is_refused:
+            raise AttnvizError(problem, hint, about="key")
 
 
 def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:

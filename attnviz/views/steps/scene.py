@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.attention.arithmetic import MixedBy, weigh_values
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.early_checks import refuse_missing_layer
 from attnviz.traces.parts import PARTS_BY_GIVEN_NAME, PARTS_OF_PREDICTION
@@ -27,7 +27,6 @@ from attnviz.views.trace import WEIGHTS_NAMES, scores_grids, vectors_grid, weigh
 from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.rules import check_rules, range_rules
 from attnviz.wording.sums import MAX_TERMS, SumWriter
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import bracketed_shape, shape_text
 
 LABELLED_MATRICES = PARTS_BY_GIVEN_NAME | {part.data: part for part in PARTS_OF_PREDICTION}

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from attnviz.errors import AttnvizError, unknown_name_error
-from attnviz.wording.surfaces import opt
+from attnviz.errors import AttnvizError, opt, unknown_name_error
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:  # a misspelled step is reported without importing numpy

@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attnviz.errors import model_error
+from attnviz.errors import cmd, model_error
 from attnviz.traces.settings import ROTARY_POSITIONS
 from attnviz.traces.trace import Layer, Trace, refuse_weights_only
 from attnviz.traces.trained.model_in_memory import refuse_changed_model
@@ -22,7 +22,6 @@ from attnviz.views.head_vectors import divisor_text
 from attnviz.views.reading import token_axis
 from attnviz.views.steps.scene import Scene, embedding_table_remarks
 from attnviz.wording.sums import Sum
-from attnviz.wording.surfaces import cmd
 from attnviz.wording.words import and_list, bidi_isolated, bracketed_shape, counted
 
 MAX_DIAGONAL_VARIATION = 1e-5  # among biases of the same distance, relative to the largest bias

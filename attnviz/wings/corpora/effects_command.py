@@ -14,14 +14,13 @@ import typer
 
 from attnviz.cli import output
 from attnviz.cli.messages import print_message, with_progress_bar
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.machine import files
 from attnviz.options.output import DeliveryOptions, OutputOptions
 from attnviz.traces import early_checks
 from attnviz.traces.settings import Settings
 from attnviz.wings.corpora.texts import refuse_other_answers, split_answers
 from attnviz.wording.commands import Command
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 INTERRUPTED_STATUS = 130  # as of any command that Ctrl-C ends

@@ -11,7 +11,7 @@ from pathlib import Path
 from attnviz.cli import output
 from attnviz.cli.messages import text_progress_bar
 from attnviz.cli.options import accept_options, changed_beside_output, settings_from_options
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.machine import files
 from attnviz.options.option import CommandOptions, option_class
 from attnviz.options.output import DeliveryOptions
@@ -21,7 +21,6 @@ from attnviz.traces.early_checks import from_first_text
 from attnviz.traces.models.model_names import MINILM
 from attnviz.wings.corpora.effects_command import count_lines, reporting_interrupt
 from attnviz.wording.commands import Command
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 

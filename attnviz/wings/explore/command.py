@@ -15,11 +15,10 @@ from attnviz.cli.messages import with_timer
 from attnviz.cli.options import accept_options, files_read, validated_settings
 from attnviz.cli.output import look_from_options, screen_from_options
 from attnviz.cli.run import trace_from_options
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, cmd
 from attnviz.options.option import option_class
 from attnviz.options.output import DeliveryOptions
 from attnviz.options.traces import BlockOptions, MatrixOptions, TracingOptions
-from attnviz.wording.surfaces import cmd
 
 LIBRARY = "textual"
 CONTROLLING_TERMINAL = "/dev/tty"

@@ -15,7 +15,7 @@ from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.cells import FULL_SLICE, Cells, Patch, StoredCells
 from attnviz.cli.inspect import MODEL_DECIDED_OPTIONS
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, cmd, opt
 from attnviz.renderers.terminal.screen import fit_columns
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace_source
@@ -37,7 +37,6 @@ from attnviz.views.view import View, printable_value
 from attnviz.wings.explore.place import Place
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.numbers import fixed_text, percent_text
-from attnviz.wording.surfaces import cmd, opt
 from attnviz.wording.words import bidi_isolated
 
 MAX_KEPT_GRIDS = 48  # of heads that were looked at last

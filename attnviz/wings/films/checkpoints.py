@@ -33,7 +33,7 @@ from attnviz.analysis.inspection.two_sentences import (
     checking_query,
     compare_traces,
 )
-from attnviz.errors import model_error, naming_in_errors
+from attnviz.errors import model_error, naming_in_errors, opt
 from attnviz.machine import memory
 from attnviz.traces.from_text import trace
 from attnviz.traces.result import RanksHeads, Rows, Showable
@@ -44,7 +44,6 @@ from attnviz.traces.trained.loading import forget_loaded_models, load_transforme
 from attnviz.wings.corpora.survey import induction_on_repeats
 from attnviz.wings.films.film import Film, refuse_misfit
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted
 
 if TYPE_CHECKING:

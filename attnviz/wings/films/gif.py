@@ -17,7 +17,7 @@ from jaxtyping import Float, Shaped
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from attnviz.errors import AttnvizError, Note
+from attnviz.errors import AttnvizError, Note, opt
 from attnviz.renderers import Look
 from attnviz.renderers.colors import color_anchors, scale_colors
 from attnviz.renderers.look import TEXT_POINT_LIMITS
@@ -33,7 +33,6 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import CellSource, Drawable, Section, open_panels
 from attnviz.views.view import Group, Shot, View
 from attnviz.wings.films.redrawing import changed_parts, parts_beside_cells, with_patches
-from attnviz.wording.surfaces import opt
 
 FILM_DPI = 100
 DEFAULT_SIDE_PIXELS = 1920  # pixels, unless somebody says how fine,

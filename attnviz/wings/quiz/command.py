@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from attnviz.cli import output, text_source
 from attnviz.cli.messages import print_message, with_timer
 from attnviz.cli.options import accept_options, refuse_model_conflicts, settings_from_options
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, opt, unknown_name_error
 from attnviz.options.option import CommandOptions, option_class, option_group, options_under
 from attnviz.options.output import DeliveryOptions
 from attnviz.options.traces import (
@@ -43,7 +43,6 @@ from attnviz.wording.commands import (
     path_without_folders,
     shell_quote,
 )
-from attnviz.wording.surfaces import opt
 
 if TYPE_CHECKING:
     from attnviz.wings.quiz.quiz import Quiz

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, opt
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Trace
@@ -20,7 +20,6 @@ from attnviz.wings.quiz.lesson import (
 )
 from attnviz.wings.quiz.questions import FINDERS, Question, build_search
 from attnviz.wings.quiz.unclear import explain_unclear
-from attnviz.wording.surfaces import opt
 from attnviz.wording.words import and_list, counted
 
 MAX_QUOTED = 40  # letters of a text in a note
