@@ -18,15 +18,17 @@ from unittest import mock
 import numpy as np
 
 from attnviz.analysis import head_accuracy
-from attnviz.cli import explore
-from attnviz.cli.explorer import application
-from attnviz.cli.explorer.session import Session
 from attnviz.renderers.look import Look
-from attnviz.renderers.picture import exercise_pages, film, still_pictures
+from attnviz.renderers.picture import still_pictures
 from attnviz.renderers.picture.items import Layout
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale
 from attnviz.views.view import View
+from attnviz.wings.explore import application
+from attnviz.wings.explore import command as explore
+from attnviz.wings.explore.session import Session
+from attnviz.wings.films import gif as film
+from attnviz.wings.quiz import sheet as exercise_pages
 from attnviz.wording.commands import Command
 from attnviz.wording.no_effect import NO_EFFECT, NoEffect
 from tests.hostile.calls import Call, commands_by_name

@@ -337,6 +337,7 @@ SAMPLES: Mapping[str, Sample] = {
     "numbers": Sample(NO),
     "vectors": Sample(NO, "page"),
     "help_all": Sample(True),
+    "rules": Sample(True),
     # compare
     "other": Sample("You are there"),
     "learn": Sample(None, "learning"),

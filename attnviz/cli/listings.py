@@ -14,7 +14,7 @@ import typer
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.attention.variants import VARIANTS
 from attnviz.cli.help import declare
-from attnviz.errors import AttnvizError, unknown_name_error
+from attnviz.errors import AttnvizError, cmd, unknown_name_error
 from attnviz.options.option import Option
 from attnviz.tokens.tokenizers import TOKENIZERS
 from attnviz.traces.models.model_names import MINILM, shipped_names
@@ -176,6 +176,10 @@ def print_help(
     ] = False,
 ) -> None:
     """Show the help of a command, as its --help does."""
+    if rules and words:
+        raise AttnvizError(
+            f"{cmd.help:--rules} lists the rules of all commands", f"leave '{words[0]}' out"
+        )
     if rules:
         from attnviz.cli.messages import paged_output
         from attnviz.cli.rule_listing import rule_lines
