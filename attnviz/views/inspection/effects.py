@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
@@ -53,26 +52,6 @@ ABLATION_WORDS = {"zero": "zeroed", "mean": "replaced by its mean"}  # of a head
 LOGIT_NAME = "logit of"  # with which a difference of two answers begins
 MIN_FIXED_CHANGE = 0.05  # from where two decimals are enough
 MIN_NOTABLE_CHANGE = 5e-4  # smaller changes are called "almost nothing"
-
-
-class MeanChange(Protocol):
-    """The mean change without some heads, over the tokens of a text or over texts."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def mean(self) -> float: ...
-
-
-class PairChange(Protocol):
-    """The change without two heads together, and the mean changes without each."""
-
-    @property
-    def together(self) -> MeanChange: ...
-
-    @property
-    def alone(self) -> tuple[float, float]: ...
 
 
 def ranked_effects(inspection: Inspection) -> RankedBars:
@@ -200,7 +179,9 @@ def effect_sentences(inspection: Inspection) -> Iterator[str]:
         yield f"{opening}, {_changing_answers_text(effects, tokens)} by {change}"
     if effects.measured == "answers":
         yield _answer_sentence(effects, tokens)
-    yield from pair_sentences(effects.pairs)
+    for pair in effects.pairs[:1]:
+        together = pair.together
+        yield pair_sentence(together.name, together.mean, pair.alone, len(effects.pairs))
     yield ABLATION_CAVEAT.format(output=ABLATION_OUTPUTS[inspection.options.ablation])
 
 
@@ -209,21 +190,17 @@ def metric_phrase(name: str) -> str:
     return name.replace(LOGIT_NAME, f"the {LOGIT_NAME}") if name.startswith(LOGIT_NAME) else name
 
 
-def pair_sentences(pairs: Sequence[PairChange]) -> Iterator[str]:
-    """Yield how far the first pair of heads is from the sum of its heads; nothing without pairs."""
-    if not pairs:
-        return
-    first, count = pairs[0], counted(len(pairs), "pair")
-    together, total = first.together.mean, sum(first.alone)
+def pair_sentence(name: str, together: float, alone: tuple[float, float], count: int) -> str:
+    """Return how far a pair of heads, the furthest of `count`, is from the sum of its heads."""
+    total = sum(alone)
     beyond = together - total
     if abs(beyond) < MIN_NOTABLE_CHANGE:
-        yield "the change without two heads is the sum of the changes without each"
-        return
+        return "the change without two heads is the sum of the changes without each"
     digits = 2 if abs(beyond) >= MIN_FIXED_CHANGE else 4
     where = "above" if beyond > 0 else "below"
-    rank_suffix = f", the furthest of {count}" if len(pairs) > 1 else ""
-    yield (
-        f"without {first.together.name} the change is {fixed_text(together, digits)}, "
+    rank_suffix = f", the furthest of {counted(count, 'pair')}" if count > 1 else ""
+    return (
+        f"without {name} the change is {fixed_text(together, digits)}, "
         f"{fixed_text(abs(beyond), digits)} {where} the sum of the changes without each "
         f"({fixed_text(total, digits)}){rank_suffix}"
     )

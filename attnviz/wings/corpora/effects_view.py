@@ -18,7 +18,7 @@ from attnviz.views.inspection.effects import (
     metric_phrase,
     pair_bars,
     pair_remark,
-    pair_sentences,
+    pair_sentence,
 )
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Group, View, build_page, head_table, named_head_document
@@ -142,7 +142,10 @@ def corpus_sentences(effects: CorpusEffects) -> Iterator[str]:
             yield f"{top.name} changes most in {top.most} of the {texts}"
     is_part = effects.pair_texts < effects.texts
     of_pairs = f" (first {counted(effects.pair_texts, 'text')})" if is_part else ""
-    yield from (f"{sentence}{of_pairs}" for sentence in pair_sentences(effects.pairs))
+    for pair in effects.pairs[:1]:
+        together = pair.together
+        sentence = pair_sentence(together.name, together.mean, pair.alone, len(effects.pairs))
+        yield f"{sentence}{of_pairs}"
     if independence := independence_statement(effects.texts, effects.documents, "text"):
         yield independence
     if effects.empty:

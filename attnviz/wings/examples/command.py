@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from attnviz.cli import output, text_source
-from attnviz.cli.listings import print_name_table
 from attnviz.cli.messages import paged_output, print_result_line
 from attnviz.cli.options import accept_options, command_line
 from attnviz.cli.steps import refuse_step_options, walk_options
@@ -27,7 +26,7 @@ from attnviz.options.steps import StepOptions
 from attnviz.renderers import suffixes
 from attnviz.traces import structured_text
 from attnviz.wings.examples.example_names import example_names as all_names
-from attnviz.wings.examples.example_names import example_path, example_titles
+from attnviz.wings.examples.example_names import example_path
 from attnviz.wording.surfaces import Surface, speaking
 from attnviz.wording.words import counted
 
@@ -107,15 +106,6 @@ def show_command(options: ShowExampleOptions) -> None:
     )
     output.deliver_view(view, options, options.seconds_per_step)
     text_source.note_first_item(trace, options.item, quiet=options.quiet)
-
-
-def list_command() -> None:
-    """List the worked examples, and what each shows."""
-    titles_by_name = example_titles()
-    first, width = next(iter(titles_by_name)), max(map(len, titles_by_name))
-    with paged_output():
-        print_name_table(titles_by_name.items())
-        typer.echo(f"\n{'show one with':<{width}}  attnviz example show {first}")
 
 
 @accept_options()

@@ -11,7 +11,7 @@ from attnviz.errors import unknown_name_error
 
 EXAMPLE_COMMANDS = {
     "list": (
-        "attnviz.wings.examples.command:list_command",
+        "attnviz.wings.examples.group:list_command",
         "List the worked examples, and what each shows.",
     ),
     "show": ("attnviz.wings.examples.command:show_command", "Show a worked example step by step."),
@@ -50,3 +50,16 @@ def example(context: typer.Context) -> None:
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+def list_command() -> None:
+    """List the worked examples, and what each shows."""
+    from attnviz.cli.listings import print_name_table
+    from attnviz.cli.messages import paged_output
+    from attnviz.wings.examples import example_names
+
+    titles_by_name = example_names.example_titles()
+    first, width = next(iter(titles_by_name)), max(map(len, titles_by_name))
+    with paged_output():
+        print_name_table(titles_by_name.items())
+        typer.echo(f"\n{'show one with':<{width}}  attnviz example show {first}")
