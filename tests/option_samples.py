@@ -195,7 +195,7 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
     "explore": {
         "blocks": {"layers": "2", KEYS_PRESSED: ("o",)},
         "two heads": {"heads": "2", KEYS_PRESSED: ("o",)},
-        "written page": {KEYS_PRESSED: ("w", "ctrl+u", *"x.html", "enter")},
+        "written page": {"heads": "2", KEYS_PRESSED: ("w", "ctrl+u", *"x.html", "enter")},
     },
     "survey": {"trained model": {"model": "@/bert"}},
     "compare": {

@@ -63,6 +63,11 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     ),
     NoEffect(
         options=("vectors",),
+        commands=("explore",),
+        why="it is about the pages that the key w writes",
+    ),
+    NoEffect(
+        options=("vectors",),
         commands=("survey", "pairs", "quiz", "heads"),
         why="their pages have no queries and keys of tokens",
     ),
