@@ -23,15 +23,13 @@ from attnviz.options.option import (
     options_under,
     own_options,
     resolve,
-    row_of,
     shared,
 )
-from attnviz.options.table import GROUPS, option_fields, option_rows
+from attnviz.options.table import option_fields, option_rows
 from attnviz.traces.settings import SettingKeywords, Settings, TextsKeywords
 from tests.hostile.calls import commands_by_name
 
-ROWS = [(name, row) for group in GROUPS for name, row in
-        ((each.name, row_of(each)) for each in own_options(group))]  # fmt: skip
+ROWS = [*option_rows().items()]
 
 
 def named_in(template: str) -> set[str]:

@@ -7,27 +7,23 @@ from dataclasses import Field
 from functools import cache
 from typing import Any
 
-from attnviz.options import comparing, heads, output, steps, traces, training
 from attnviz.options.option import Option, own_options, row_of
-
-GROUPS: tuple[type, ...] = (  # of a name that several have, the first is meant
-    *(traces.TracingOptions, traces.SavedOptions, traces.MatrixOptions, traces.BlockOptions),
-    *(traces.LongTextOptions, comparing.ComparisonOptions, steps.StepOptions),
-    *(heads.LookingOptions, heads.CheckOptions, heads.EffectOptions, heads.TestedTaskOptions),
-    *(
-        output.ShowOptions,
-        output.DeliveryOptions,
-        output.LiveOptions,
-        training.TrainingOptions,
-        training.LearnOptions,
-    ),
-)
 
 
 @cache
 def option_fields() -> Mapping[str, Field[Any]]:
-    """Return the fields of all options by name."""
-    return {each.name: each for group in reversed(GROUPS) for each in own_options(group)}
+    """Return the fields of all options by name; of a name that several have, the first is meant."""
+    # Imported here: most commands name no option of the others.
+    from attnviz.options import comparing, heads, output, steps, traces, training
+
+    groups: tuple[type, ...] = (
+        *(traces.TracingOptions, traces.SavedOptions, traces.MatrixOptions, traces.BlockOptions),
+        *(traces.LongTextOptions, comparing.ComparisonOptions, steps.StepOptions),
+        *(heads.LookingOptions, heads.CheckOptions, heads.EffectOptions, heads.TestedTaskOptions),
+        *(output.ShowOptions, output.DeliveryOptions, output.LiveOptions),
+        *(training.TrainingOptions, training.LearnOptions),
+    )
+    return {each.name: each for group in reversed(groups) for each in own_options(group)}
 
 
 @cache
