@@ -344,7 +344,7 @@ SAMPLES: Mapping[str, Sample] = {
     "checkpoints": Sample(None, "checkpoints"),
     "by": Sample("mask"),
     "values": Sample("1,4", "heads"),
-    "reference": Sample("causal", "mask"),
+    "reference": Sample("none", "mask"),
     "repeats": Sample("3"),
     "layer": Sample("0", "small model"),
     "head": Sample("0", "two sentences", other="1"),
@@ -380,7 +380,7 @@ SAMPLES: Mapping[str, Sample] = {
     "kind": Sample("token", other="weight"),
     "answers": Sample(True),
     # learn
-    "task": Sample("sort"),
+    "task": Sample("brackets"),
     "watch": Sample("h g f e d c b a"),
     "save": Sample("saved"),
     "from_": Sample(None, "training"),

@@ -416,6 +416,7 @@ REFUSED = {
     "a text": (("I am",), "sentences of its own, so TEXT cannot be given"),
     "a query": (("--query", "a"), "sentences of its own, so --query cannot be given"),
     "a reference": (("--reference", "scaled"), "so --reference cannot be given"),
+    "checkpoints": (("--checkpoints", "run/*"), "so --checkpoints cannot be given"),
 }
 
 

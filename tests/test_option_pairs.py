@@ -21,7 +21,7 @@ from tests.option_samples import OWN_SAMPLES, SAMPLES, sample_of
 
 pytestmark = pytest.mark.usefixtures("quick")
 COMMANDS = [name for name in commands_by_name() if option_names(name)]
-QUICK_PAIRS = 8  # of a command, spread over all of them
+QUICK_PAIRS = 6  # of a command, spread over all of them
 MOST_ROWS = 40
 
 
@@ -48,6 +48,7 @@ def test_every_option_changes_something_in_its_context(command: str) -> None:
     assert describe([find_ignored_alone(command, each) for each in option_names(command)]) == []
 
 
+@pytest.mark.slow_table("calls", keep=3)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_some_pairs_of_options_are_refused_or_change_something(command: str) -> None:
     pairs = option_pairs(command)[:: max(len(option_pairs(command)) // QUICK_PAIRS, 1)]

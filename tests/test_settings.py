@@ -91,8 +91,8 @@ def test_a_word_that_is_in_no_table_is_refused_with_those_that_are(name: str) ->
         ({"soft_cap": 0.0}, "soft_cap"),
         ({"soft_cap": float("inf")}, "soft_cap"),
         ({"soft_cap": float("nan")}, "soft_cap"),
-        ({"kv_heads": 1, "variant": "plain"}, "variant"),
-        ({"scoring": "additive", "variant": "average"}, "variant"),
+        ({"kv_heads": 1, "variant": "plain"}, "kv_heads"),
+        ({"scoring": "additive", "variant": "average"}, "scoring"),
         ({"dropout": 1.0}, "dropout"),
         ({"dropout": -0.1}, "dropout"),
         ({"item": 2}, "item"),
@@ -103,7 +103,7 @@ def test_a_word_that_is_in_no_table_is_refused_with_those_that_are(name: str) ->
         ({"positions": "rotary", "position_base": 0.5}, "position_base"),
         ({"positions": "rotary", "position_base": float("inf")}, "position_base"),
         ({"positions": "alibi", "position_base": 500.0}, "position_base"),
-        ({"memory": "it rains", "variant": "plain"}, "variant"),
+        ({"memory": "it rains", "variant": "plain"}, "memory"),
     ],
 )
 def test_a_choice_that_means_nothing_says_which_it_is(settings: dict[str, Any], about: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pkgutil
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,10 +13,9 @@ from string import Formatter
 
 import pytest
 
+from attnviz.cli.rule_listing import MODE_TABLES, RULE_TABLES, AnyValue
 from attnviz.errors import AttnvizError, Note
-from attnviz.traces.early_checks import LIVE_RULES
-from attnviz.traces.settings import SETTING_RULES, TRAINED_ONLY_RULES
-from attnviz.views.part_of_text import BESIDE_PART_RULES
+from attnviz.wording.rules import Rule
 from attnviz.wording.surfaces import (
     Mark,
     Marks,
@@ -36,7 +36,6 @@ OTHER_PROGRAMS = re.compile(
     r"pip |iconv |mkdir |ulimit |--force-reinstall|--nproc-per-node|--nnodes"
 )
 ONLY_TYPED = ("parsing.py", "help.py")  # about the words of a command line itself
-RULES = (*SETTING_RULES, *TRAINED_ONLY_RULES, *LIVE_RULES, *BESIDE_PART_RULES)
 
 
 @pytest.mark.parametrize(
@@ -197,14 +196,8 @@ def text_of(message: str) -> str:
 def test_no_error_rule_or_note_spells_an_option_or_a_command_for_a_shell() -> None:
     spelled = {}
     for place, call in calls_of_messages():
-        nested = {part for each in ast.walk(call) if isinstance(each, ast.FormattedValue)
-                  and each.format_spec for part in ast.walk(each.format_spec)}  # fmt: skip
-        texts = [
-            str(part.value)
-            for argument in (*call.args, *(keyword.value for keyword in call.keywords))
-            for part in ast.walk(argument)
-            if isinstance(part, ast.Constant) and part not in nested
-        ]
+        arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+        texts = [text for each in arguments for text in texts_without_marks(each)]
         if not place.partition(":")[0].endswith(ONLY_TYPED):
             spelled_here = filter(TYPED_WORDS.search, texts)
             if own := [text for text in spelled_here if not OTHER_PROGRAMS.search(text)]:
@@ -213,10 +206,40 @@ def test_no_error_rule_or_note_spells_an_option_or_a_command_for_a_shell() -> No
     assert spelled == {}
 
 
+def texts_without_marks(node: ast.AST) -> Iterator[str]:
+    """The strings of an expression, without `{…}` and what is between the braces of templates."""
+    if isinstance(node, ast.Constant | ast.JoinedStr):
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        text = "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
+        while text != (inner := re.sub(r"\{[^{}]*\}", "", text)):
+            text = inner
+        yield text
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from texts_without_marks(child)
+
+
 @cache
 def known_options() -> frozenset[str]:
     """The fields of all options of all commands."""
     return frozenset(each.name for _, command in commands() for each in options(command))
+
+
+def all_rules() -> list[Rule]:
+    modes = [mode for path in MODE_TABLES.values() for mode in pkgutil.resolve_name(path)]
+    tables = [*map(pkgutil.resolve_name, RULE_TABLES.values()), *(mode.rules for mode in modes)]
+    return [rule for table in tables for rule in table]
+
+
+def test_every_rule_has_words_on_each_surface() -> None:
+    rules = all_rules()
+
+    assert len(rules) > 60
+    for rule in rules:
+        words = {"it": AnyValue(), "opt": opt, "cmd": cmd, "option": opt[rule.about]}
+        for template in (rule.problem, rule.hint):
+            for surface in Surface:
+                assert in_words(template.format(**words), surface).isprintable(), template
 
 
 def test_every_mark_names_an_option_that_some_command_has() -> None:
@@ -226,7 +249,7 @@ def test_every_mark_names_an_option_that_some_command_has() -> None:
             match node:
                 case ast.Attribute(value=ast.Name(id="opt"), attr=name):
                     named[name] = str(path)
-    for rule in RULES:
+    for rule in all_rules():
         for template in (rule.problem, rule.hint):
             for _, field, _, _ in Formatter().parse(template):
                 if field and field.startswith("opt."):

@@ -1,4 +1,4 @@
-"""`attnviz help --rules`: which options do not go together, and which have no effect."""
+"""`attnviz help --rules`: which options do not go together, or have no effect."""
 
 from __future__ import annotations
 

@@ -106,6 +106,11 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     ),
     NoEffect(
         options=("numbers",),
+        beside=("size",),
+        why="numbers for which the cells of a picture are too small are left out in any case",
+    ),
+    NoEffect(
+        options=("numbers",),
         beside=("as_", "query", "stream", "memory_budget", "model", "checkpoints", "curves"),
         why="lines, bars, words and blocks of a map have no room for numbers",
     ),
@@ -182,7 +187,7 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     ),
     NoEffect(
         options=("log",),
-        beside=("memory_budget",),
+        beside=("memory_budget", "truncate"),
         without=("out",),
         why="a terminal shows a long text in blocks so large that few weights are small",
     ),
@@ -193,9 +198,9 @@ NO_EFFECT: tuple[NoEffect, ...] = (
         why="weights are compared before dropout, as the footnote says, which is not written then",
     ),
     NoEffect(
-        options=("rank",),
+        options=("rank", "pairs"),
         beside=("merge", "head"),
-        why="one head has no rank",
+        why="one head has neither a rank nor another one beside it",
     ),
     NoEffect(
         options=("hide_first",),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypedDict
 
-from attnviz.errors import AttnvizError, opt, refuse_unknown_name
+from attnviz.errors import AttnvizError, cmd, opt, refuse_unknown_name
 from attnviz.options.heads import LookingOptions, SwitchingOptions
 from attnviz.options.option import option_class
 from attnviz.options.values import AblationValue, By, Draw, Merge, Rank, Weigh
@@ -155,7 +155,7 @@ INSPECT_RULES: tuple[Rule, ...] = (
         "{option} rescales what is left when tokens are hidden, and none are hidden",
         "give {opt.hide_special} or {opt.hide_first}"),
     *rules_for(["query"], lambda it: it.part is not None, PART_AND_ROW,
-        f"{LEAVE_ONE_OUT}; {{cmd.run:--model {MINILM} --query}} takes both"),
+        f"{LEAVE_ONE_OUT}; {cmd.run:--model minilm --query} takes both"),
     *rules_for(["source"], lambda it: it.part is not None, PART_AND_ROW, LEAVE_ONE_OUT),
     *rules_for(["layer", "head"], lambda it: it.merge == "rollout",
         "{opt.merge:rollout} uses all layers and heads, but {option} picks only some",

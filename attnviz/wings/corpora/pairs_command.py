@@ -27,6 +27,7 @@ class PairsOptions(ModelOptions, CodeOptions, NumberOptions, DeliveryOptions, Co
         "sentence B, a token, candidate 1 (which it means in A), candidate 2 (in B).",
         short="A file of pairs: sentence A, sentence B, token, candidates 1 and 2, with tabs.",
         is_argument=True,
+        is_path=True,
         is_read=True,
         shows_default=False,
     )
