@@ -55,9 +55,8 @@ class LearnOptions:
 
     task: str | None = learning_option(
         metavar="TASK",
-        help="The task: {choices}; or your own: a Python file or a grammar (mine.py, mine.toml).  "
-        "[default: list the tasks]",
-        short="The task: {choices}, or a file of your own; without it, they are listed.",
+        help="The task: {choices}; or your own: a grammar (mine.toml).  [default: list the tasks]",
+        short="The task: {choices}, or a grammar of your own; without it, they are listed.",
         choices=TASKS,
         is_argument=True,
         shows_default=False,
