@@ -239,32 +239,40 @@ def _axes_of_arrays(
     axes_by_name, sizes = dict(named_axes), dict(known_sizes)
     for name, axes in named_axes.items():
         sizes = {**_side_sizes(name, axes, arrays[name].shape), **sizes}
-    possible = {
-        name: possible_axes(PARTS_BY_GIVEN_NAME[name], array.ndim)
-        for name, array in arrays.items()
-        if name not in named_axes
-    }
-    # Those of few orders first: what is certain decides about the others.
-    for name, orders in sorted(possible.items(), key=lambda row: len(row[1])):
-        shape, part = arrays[name].shape, PARTS_BY_GIVEN_NAME[name]
-        refuse_other_sides(name, shape, part.sides, orders, source)
-        fitting_orders = [
-            axes for axes in orders if not _conflicting_sides(sizes, _side_sizes(name, axes, shape))
-        ]
-        guess = next((axes for axes in guessed_layouts(part) if len(axes) == len(shape)), None)
-        # Where no order fits, a later error says which matrix is wrong.
-        if guess is None or (fitting_orders and guess not in fitting_orders):
-            raise _unclear_axes_error(name, shape, fitting_orders or orders, source)
-        axes_by_name[name] = guess
-        sizes = {**_side_sizes(name, guess, shape), **sizes}
+    unnamed = [name for name in arrays if name not in named_axes]
+    # What is learned comes last: its heads are joined, so that no later check could count them.
+    for name in sorted(unnamed, key=lambda name: PARTS_BY_GIVEN_NAME[name].learned):
+        axes_by_name[name] = axes = _guess_axes(name, arrays[name].shape, sizes, source)
+        sizes = {**_side_sizes(name, axes, arrays[name].shape), **sizes}
     asks_for_batch = item is not None and not any(ITEM in each for each in axes_by_name.values())
-    for name, orders in possible.items():
-        shape, (first, *others) = arrays[name].shape, axes_by_name[name]
+    for name in unnamed:
+        shape, axes = arrays[name].shape, axes_by_name[name]
+        as_batch = (ITEM, *axes[1:])
         is_as_long = asks_for_batch or shape[0] == sizes.get(ITEM, 1) > 1
-        as_batch = (ITEM, *others)
-        if first != ITEM and is_as_long and as_batch in orders:
-            raise _unclear_axes_error(name, shape, [as_batch, axes_by_name[name]], source)
+        could_be_batch = as_batch in possible_axes(PARTS_BY_GIVEN_NAME[name], len(shape))
+        if is_as_long and could_be_batch and axes != as_batch:
+            raise _unclear_axes_error(name, shape, [as_batch, axes], source)
     return axes_by_name
+
+
+def _guess_axes(name: str, shape: Sequence[int], sizes: Sizes, source: str) -> Axes:
+    """Return the guessed layout of an array; refuse an array without one, and one that only another
+    usual order lets agree with the known sizes.
+
+    Where no order agrees with them, a later error says which matrix is wrong, unless heads are
+    joined.
+    """
+    part = PARTS_BY_GIVEN_NAME[name]
+    orders = possible_axes(part, len(shape))
+    refuse_other_sides(name, shape, part.sides, orders, source)
+    conflicts = {axes: _conflicting_sides(sizes, _side_sizes(name, axes, shape)) for axes in orders}
+    fitting_orders = [axes for axes in orders if not conflicts[axes]]
+    for axes in guessed_layouts(part):
+        joins_other_heads = part.learned and {HEAD, GROUP} & {*conflicts.get(axes, ())}
+        is_refused_later = not fitting_orders and not joins_other_heads
+        if len(axes) == len(shape) and (axes in fitting_orders or is_refused_later):
+            return axes
+    raise _unclear_axes_error(name, shape, fitting_orders or orders, source)
 
 
 def _side_sizes(name: str, axes: Axes, shape: Sequence[int]) -> dict[str, int]:
@@ -312,8 +320,8 @@ def _unclear_axes_error(
     return array_error(
         name,
         f"is {shape_text(shape)}, but what its dimensions count is not clear",
-        f"name them{npz_hint}: {AXES_KEY}.{name} = {examples}; {AXES_KEY} alone is for every "
-        "matrix that has such dimensions",
+        f"name them{npz_hint}: {AXES_KEY}.{name} = {examples}; '{AXES_KEY}' alone is for "
+        "every matrix that has such dimensions",
         source,
     )
 
