@@ -44,7 +44,7 @@ FILE_KINDS = (
             "wings.corpora.effects_command",
             "wings.corpora.survey_command",
             "traces.trained.batches",
-            "learning.own_tasks",
+            "learning.line_tasks",
         ),
         ("lines", "survey"),
     ),

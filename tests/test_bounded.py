@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from attnviz import trace
 from attnviz.errors import MAX_QUOTED_NAME_LETTERS, AttnvizError, Note, unknown_name_error
-from attnviz.learning import grammar, grammar_files, own_tasks
+from attnviz.learning import grammar, grammar_files, line_tasks
 from attnviz.machine import memory
 from attnviz.machine.files import set_size_limit
 from attnviz.traces import archive_reader, matrices, structured_text, toml_reader
@@ -320,7 +320,7 @@ def test_lines_are_held_out_without_comparing_all_with_all(monkeypatch: pytest.M
     rows = [CountedName(f"line {number}") for number in range(2000)]
     CountedName.compared = 0
 
-    training_lines, held_out_lines = own_tasks._hold_out_lines(rows, Path("x.txt"))
+    training_lines, held_out_lines = line_tasks._hold_out_lines(rows, Path("x.txt"))
 
     assert (len(training_lines), len(held_out_lines)) == (1800, 200)
     assert CountedName.compared < 10 * len(rows)

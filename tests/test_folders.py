@@ -24,8 +24,8 @@ from attnviz.cli.learn import LearnCommandOptions, continue_training
 from attnviz.errors import AttnvizError
 from attnviz.learning import progress
 from attnviz.learning.choices import Choices, refuse_save_folder
-from attnviz.learning.lookup import task_of
-from attnviz.learning.progress import Progress
+from attnviz.learning.lookup import PYTHON_TASK_HINT, task_of
+from attnviz.learning.progress import Progress, write_progress
 from attnviz.learning.training import Training
 from attnviz.machine.atomic_files import AllOrNothing
 from attnviz.traces.models import folder
@@ -111,37 +111,34 @@ def use_folder(model_folder: Path) -> Trace:
 # A folder may not run code, open a file outside it, or use the network.
 
 
-def test_no_python_runs_because_a_folder_names_it(attnviz: Attnviz, model_folder: Path) -> None:
+def test_a_training_on_a_python_file_is_not_continued(attnviz: Attnviz, model_folder: Path) -> None:
     (model_folder / "evil.py").write_text("open('PWNED', 'w')\n", encoding="utf-8")
     update_json("training.json", asked={"task": "m/evil.py"})(model_folder)
 
     assert refusal_lines(attnviz("learn", "--from", "m", "--steps", "5")) == (
-        "'m' learns 'm/evil.py', a Python file, and no Python is run just because a folder names "
-        "it",
-        "if you trust that file, give it as well: attnviz learn FILE --from FOLDER",
+        "'m' learns 'm/evil.py', a task written in Python, which no folder holds",
+        f"in Python, {PYTHON_TASK_HINT}",
     )
     assert attnviz("learn", "mine.py", "--from", "m", "--steps", "5").err == (
         "error: 'm' learns 'm/evil.py', but mine.py is given\n hint: leave mine.py out, or --from\n"
     )
-    assert not Path("PWNED").exists()
-
-
-def test_a_python_task_goes_on_when_its_path_is_typed(attnviz: Attnviz, work_folder: Path) -> None:
-    source = "from attnviz.learning.lookup import task_of\ntask = task_of('reverse')\n"
-    (work_folder / "mine.py").write_text(source, encoding="utf-8")
-    attnviz("learn", "mine.py", "--steps", "2", "--batch", "4", "--save", "m", "-q")
-    (work_folder / "moved").mkdir()
-    (work_folder / "mine.py").rename(work_folder / "moved" / "mine.py")
-    work_folder.joinpath("m", "evil.py").write_text("open('PWNED', 'w')\n", encoding="utf-8")
-
-    assert "hint: if you trust" in attnviz("learn", "--from", "m", "--steps", "3").err
-    continued = attnviz(
-        "learn", "moved/mine.py", "--from", "m", "--steps", "3", "--save", "m", "-q"
+    assert refusal_lines(attnviz("learn", "m/evil.py", "--from", "m", "--steps", "5"))[0] == (
+        "'m/evil.py' is a Python file, and Python files are not run"
     )
-    assert continued.status == 0, continued.err
-    document = json.loads((work_folder / "m" / "training.json").read_text(encoding="utf-8"))
-    assert (document["asked"], document["source"]) == ({"task": "moved/mine.py"}, "")
     assert not Path("PWNED").exists()
+
+
+def test_a_saved_training_on_a_task_of_the_library_is_used_but_not_continued(
+    attnviz: Attnviz,
+) -> None:
+    training = Training(replace(task_of("reverse"), name="mine"), choices=Choices(steps=2, batch=4))
+    list(training)
+    write_progress(Path("m"), training.progress())
+
+    assert attnviz("run", LETTERS, "--model", "m").status == 0
+    problem, hint = refusal_lines(attnviz("learn", "--from", "m", "--steps", "3"))
+    assert problem == "'m' learns 'mine', a task written in Python, which no folder holds"
+    assert hint.startswith("in Python, attnviz.learn(Task(…)) trains on a task of your own")
 
 
 TASKS_FROM_FILES = {

@@ -148,14 +148,13 @@ def test_an_item_of_a_batch_is_the_item() -> None:
     assert parse_matrices({"embeddings": batch}).items == 3
 
 
-def test_a_side_more_is_what_is_asked_for() -> None:
-    scores = {"scores": numbers(2, 3, 3), "values": numbers(3, 1)}
+def test_a_side_more_is_heads() -> None:
+    scores = {"scores": numbers(2, 3, 3)}
+    batch = {**scores, "axes": ["item", "token", "key"], "values": numbers(3, 1)}
 
-    assert (
-        trace(None, given=parse_matrices({"scores": numbers(2, 3, 3)}, heads=2)).layers[0].heads
-        == 2
-    )
-    assert trace(None, given=parse_matrices(scores, item=2)).layers[0].heads == 1
+    assert trace(None, given=parse_matrices(scores)).layers[0].heads == 2
+    assert trace(None, given=parse_matrices(scores, heads=2)).layers[0].heads == 2
+    assert trace(None, given=parse_matrices(batch, item=2)).layers[0].heads == 1
 
 
 def test_scores_are_scaled_where_a_width_is_known() -> None:

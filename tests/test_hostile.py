@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.hostile import contents
+from tests.hostile import contents, ending
 from tests.hostile.calls import Call, random_call
 from tests.hostile.damage import CANARY, CODE, DAMAGE_BY_SUFFIX, PICKLE, damage_file
 from tests.hostile.ending import CallResult, run_call
@@ -101,19 +101,25 @@ def test_code_that_is_run_leaves_a_trace(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "fault"),
+    ("code", "fault"),
     [
-        (("learn", "code.py"), CODE, "code of a file was run"),
-        (("learn", "code.py"), b"open('../x', 'w').close()", "it went elsewhere: ('x',)"),
-        (("run", "a b", "--model=owner/name"), CODE, "it went elsewhere: ("),
+        (CODE, "code of a file was run"),
+        (b"open('../x', 'w').close()", "it went elsewhere: ('x',)"),
     ],
 )
-def test_what_a_call_does_beside_its_task_is_seen(
-    arguments: tuple[str, ...], code: bytes, fault: str
+def test_code_that_a_call_runs_is_seen(
+    code: bytes, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faults = run_call(Call(arguments, {"code.py": code}, offline=True)).faults
+    monkeypatch.setattr(ending, "run_command_line", lambda _: exec(Path("code.py").read_bytes()))
+    faults = run_call(Call(("learn", "code.py"), {"code.py": code}, offline=True)).faults
 
     assert any(each.startswith(fault) for each in faults), faults
+
+
+def test_a_call_that_asks_a_hub_is_seen() -> None:
+    faults = run_call(Call(("run", "a b", "--model=owner/name"), offline=True)).faults
+
+    assert any(each.startswith("it went elsewhere: (") for each in faults), faults
 
 
 def test_what_ends_badly_is_seen() -> None:

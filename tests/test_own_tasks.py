@@ -1,10 +1,11 @@
-"""Tasks of one's own: a Python file, lines of a text; and what is said when they are wrong."""
+"""Tasks of one's own: lines, and a Task in Python; files that are no task are refused."""
 
 from __future__ import annotations
 
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,115 +15,48 @@ from hypothesis import strategies as st
 from attnviz.errors import AttnvizError
 from attnviz.learning.choices import Choices
 from attnviz.learning.grammar_files import GRAMMAR_KEYS, READING_KEYS, SENTENCES_KEYS
+from attnviz.learning.line_tasks import MAX_LINE_TOKENS, readings_in
 from attnviz.learning.lookup import requested_task, task_of
-from attnviz.learning.own_tasks import MAX_LINE_TOKENS, readings_in
 from attnviz.learning.task import NO_TOKEN, Task
 from attnviz.learning.task_names import LINE_PIECES
 from attnviz.learning.training import learn
 from tests.conftest import ROOT, Attnviz
 from tests.refusals import refusal_lines
 
-TASK_SOURCE = """
-import torch
-from beside import LETTERS
-from attnviz import Settings
-from attnviz.learning.task import Examples, Reading, Task
-from attnviz.traces.models.vocabulary import Vocabulary
-
-def draw(seed, count, held_out):
-    generator = torch.Generator().manual_seed(2 * seed + held_out)
-    ids = torch.randint(3, (count, 5), generator=generator)
-    return Examples(ids, ids.roll(1, 1), {"before": torch.arange(-1, 4).expand(count, 5)})
-
-task = Task(
-    name="mine", about="a letter late", teaches="it looks back", answer_noun="letter",
-    vocabulary=Vocabulary(tokenizer="words", words=LETTERS, answers=LETTERS, predicts="here"),
-    draw=draw, readings=(Reading("before", "reads the one before"),), watch="a b c a b",
-    settings=Settings(dim=16, layers=1, norm="pre", positions="learned"), longest=5,
-)
-"""
-
 
 @pytest.fixture(autouse=True)
 def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "beside.py").write_text('LETTERS = ("a", "b", "c")\n', encoding="utf-8")
     return tmp_path
 
 
-def own_task(text: str) -> Task:
-    Path("mine.py").write_text(text, encoding="utf-8")
-    return task_of("mine.py")
+@pytest.mark.parametrize("command", ["learn mine.py", "compare --by norm --learn ./mine.py"])
+def test_a_python_file_is_refused_and_not_run(command: str, attnviz: Attnviz) -> None:
+    Path("mine.py").write_text("open('ran', 'w').close()\n", encoding="utf-8")
+
+    assert refusal_lines(attnviz(*command.split())) == (
+        "'mine.py' is a Python file, and Python files are not run",
+        "in Python, attnviz.learn(Task(…)) trains on a task of your own (docs/learning.md); or "
+        "write a grammar, such as mine.toml, or lines: attnviz learn --file lines.txt",
+    )
+    assert not Path("ran").exists()
 
 
-def test_a_python_file_is_a_task_and_may_use_what_lies_beside_it(work_folder: Path) -> None:
-    training = learn(own_task(TASK_SOURCE), choices=Choices(steps=20, until=math.inf))
+def test_in_python_a_python_file_is_refused_too() -> None:
+    Path("mine.py").write_text("open('ran', 'w').close()\n", encoding="utf-8")
 
-    assert training.moments[-1].accuracy > training.moments[0].accuracy
-    assert sorted(path.name for path in work_folder.iterdir()) == ["beside.py", "mine.py"]
+    with pytest.raises(AttnvizError, match=r"'mine\.py' is a Python file"):
+        learn("mine.py")
 
-
-PROBLEMS_OF_TASKS = {  # a text, its replacement, the problem, the hint
-    "name": ("Task(", "Tusk(", "line 13 of 'mine.py': NameError: name 'Tusk'", "python mine.py"),
-    "syntax": (
-        "import torch\n",
-        "import torch x\n",
-        "line 2 of 'mine.py': this is not valid Python",
-        "",
-    ),
-    "draw": ("ids.roll", "1 / 0 * ids.roll", "line 11 of 'mine.py': ZeroDivisionError", ""),
-    "leaving": ("task =", "exit(1)\ntask =", "line 13 of 'mine.py': SystemExit: 1", ""),
-    "none": (
-        "task =",
-        "tusk =",
-        "'mine.py': there is no 'task' in it",
-        "from attnviz.learning.task import Task",
-    ),
-    "another": ("task =", "task = 1;", "'mine.py': its 'task' is not a Task", ""),
-    "longest": ("longest=5", "longest=4", "sentences of 5 tokens, but longest is 4", "longest=5"),
-    "ids": ("randint(3", "randint(4", "ids must be from 0 to 2, but draw returns 3", "from 0"),
-    "answers": ("ids.roll(1, 1)", "ids.roll(1, 1) + 1", "answers must be from -1 to 2", "from 0"),
-    "kind": ("ids.roll(1, 1)", "ids.float()", "answers are [4, 5] float32", "torch.int64"),
-    "shape": ("ids.roll(1, 1)", "ids[:, 1:]", "answers are [4, 4] int64, but ids are [4, 5]", ""),
-    "nothing": (
-        "ids.roll(1, 1)",
-        "0 * ids - 1",
-        "draw makes sentences without answers",
-        "other than -1",
-    ),
-    "count": ("(count, 5), g", "(5, 5), g", "asked for 4 sentences, but returns ids of [5, 5]", ""),
-    "reading": (
-        '"before": t',
-        '"after": t',
-        "the readings ['after'], but the task has ['before']",
-        "",
-    ),
-    "read": ("arange(-1, 4)", "arange(1, 6)", "the reading 'before' must be from -1 to 4", ""),
-    "no examples": ("return Ex", "return None and Ex", "returns NoneType, not Examples", ""),
-    "watch": ('"a b c a b"', '"a b d"', "the model has never seen 'd'", "it knows: a b c"),
-    "long": ('"a b c a b"', '"a b c a b c"', "has 6 tokens, but longest is 5", "shorter"),
-}
-
-
-@pytest.mark.parametrize("case", PROBLEMS_OF_TASKS)
-def test_what_is_wrong_in_a_python_file_is_said_with_its_line(case: str) -> None:
-    before, after, problem, hint = PROBLEMS_OF_TASKS[case]
-    assert before in TASK_SOURCE
-
-    with pytest.raises(AttnvizError) as error:
-        own_task(TASK_SOURCE.replace(before, after, 1))
-
-    assert problem in str(error.value)
-    assert "'mine.py'" in str(error.value)
-    assert hint in error.value.hint
+    assert not Path("ran").exists()
 
 
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("no.py", "there is no file 'no.py' to learn from"),
+        ("no.py", "'no.py' is a Python file, and Python files are not run"),
         ("no.toml", "there is no file 'no.toml' to learn from"),
-        ("./beside.txt", "'beside.txt' is not a task: its name ends neither in .py nor in .toml"),
+        ("./beside.txt", "'beside.txt' is not a task: its name does not end in .toml"),
         ("agrement", "there is no task 'agrement'"),
     ],
 )
@@ -278,13 +212,23 @@ PAGE = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow("training")
-@pytest.mark.parametrize(("language", "name"), [("toml", "mine.toml"), ("python", "mine.py")])
-def test_what_the_page_shows_is_a_task_that_is_learned(language: str, name: str) -> None:
-    (code,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    Path(name).write_text(code, encoding="utf-8")
-    moments = learn(task_of(name), choices=Choices(steps=40, until=math.inf)).moments
+def test_the_grammar_of_the_page_is_learned() -> None:
+    (code,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    Path("mine.toml").write_text(code, encoding="utf-8")
+    moments = learn(task_of("mine.toml"), choices=Choices(steps=40, until=math.inf)).moments
 
     assert moments[-1].accuracy > moments[0].accuracy
+
+
+@pytest.mark.slow("training")
+def test_the_python_of_the_page_learns_its_task() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    moments = names["learned"].moments
+
+    assert moments[-1].accuracy > moments[0].accuracy
+    assert {path.name for path in Path().iterdir()} == {"first.gif", "first.html"}
 
 
 def test_the_grammar_of_the_page_has_every_key() -> None:

@@ -1,4 +1,4 @@
-"""What the sides of given arrays count: read as what they are, or refused with both readings."""
+"""What the dimensions of given arrays count: three layouts are guessed, others must be named."""
 
 from __future__ import annotations
 
@@ -68,6 +68,30 @@ def mask_of_lengths(*valid: int, keys: int) -> Any:
 D2L = {"queries": random(2, 1, 2), "keys": random(2, 10, 2), "values": random(2, 10, 4)}
 
 
+def named(contents: dict[str, Any], leading: str) -> dict[str, Any]:
+    """The contents with `axes` that say what their first dimensions are."""
+    return contents | {f"axes.{name}": [*leading.split(), *ENDS[name].split()] for name in ENDS}
+
+
+def refusal(contents: dict[str, Any], source: str = "", **keywords: Any) -> tuple[str, str]:
+    with pytest.raises(AttnvizError) as error:
+        parse_matrices(contents, source, **keywords)
+    return str(error.value), error.value.hint
+
+
+def unclear(name: str, shape: str, *orders: list[str], source: str = "") -> tuple[str, str]:
+    """The two lines of the refusal that asks for the axes of an array."""
+    in_file = f" in '{source}'" if source else ""
+    return (
+        f"'{name}'{in_file} is {shape}, but what its dimensions count is not clear",
+        f"name them: axes.{name} = {' or '.join(map(json.dumps, orders))}; "
+        "'axes' alone is for every matrix that has such dimensions",
+    )
+
+
+ITEMS, HEADS = ["item", "token", "width"], ["head", "token", "width"]
+
+
 @pytest.mark.parametrize("mask", ["item token key", "item key"])
 def test_a_batch_with_valid_lengths_is_what_the_course_computes(mask: str) -> None:
     valid = mask_of_lengths(2, 6, keys=10)
@@ -77,60 +101,91 @@ def test_a_batch_with_valid_lengths_is_what_the_course_computes(mask: str) -> No
     expected = scaled_dot_product_attention(queries, keys, values, attn_mask=hidden)
 
     for item in (1, 2):
-        item_context = context(D2L | {"visible": visible}, item=item)
-        assert_close(item_context, expected[item - 1])
+        batch = named(D2L, "item") | {"visible": visible, "axes.visible": mask.split()}
+        assert_close(context(batch, item=item), expected[item - 1])
 
 
-def test_a_batch_that_could_be_heads_is_refused_with_both_readings() -> None:
-    for contents in (D2L, D2L | {"visible": mask_of_lengths(2, 6, keys=10)[:, None]}):
-        with pytest.raises(AttnvizError) as error:
-            parse_matrices(contents, "d2l.json")
+@pytest.mark.parametrize("ndim", [2, 3, 4])
+def test_vectors_are_read_by_how_many_dimensions_they_have(ndim: int) -> None:
+    leading = " ".join(["item", "head"][4 - ndim :])
+    contents = vectors(leading)
 
-        assert str(error.value) == (
-            "'queries' in 'd2l.json' is 2 × 1 × 2, which could be 2 items × 1 token × width 2 or "
-            "2 heads × 1 token × width 2"
-        )
-        assert error.value.hint == (
-            'say which in the file: axes.queries = ["item", "token", "width"] or axes.queries = '
-            '["head", "token", "width"]; or give item=1, or heads=2'
-        )
+    assert parse_matrices(contents).tensors.keys() == ENDS.keys()
+    expected = scaled_dot_product_attention(*tensors(contents))
+    heads = expected if ndim > 2 else expected[None]
+    assert_close(context(contents), join_heads(heads[0] if ndim == 4 else heads))
 
 
-def test_each_way_to_say_it_that_the_refusal_names_is_enough() -> None:
-    mask = {"visible": mask_of_lengths(2, 6, keys=10)[:, None]}
-    items = {"axes": {"queries": ["item", "token", "width"]}}
-    heads = {"axes": {"queries": ["head", "token", "width"]}}
+@pytest.mark.parametrize("ndim", [2, 3, 4])
+@pytest.mark.parametrize("name", ["scores", "weights", "kept", "visible", "mask"])
+def test_cells_are_read_by_how_many_dimensions_they_have(name: str, ndim: int) -> None:
+    cells = (random(2, 3, 4, 5) > 0).astype(float)[(0, 0)[: 4 - ndim]]
+    cells -= name == "mask"
 
-    assert parse_matrices(D2L | mask | items).items == 2
-    assert parse_matrices(D2L | mask, item=1).items == 2
-    for matrices in (parse_matrices(D2L | mask | heads), parse_matrices(D2L | mask, heads=2)):
-        assert (matrices.items, matrices.sizes["head"]) == (1, 2)
+    matrices = parse_matrices({name: cells})
+
+    cells_of_item = torch.from_numpy(cells[0] if ndim == 4 else cells)
+    assert matrices.items == (2 if ndim == 4 else 1)
+    assert_close(matrices.tensors[name].double(), cells_of_item.view_as(matrices.tensors[name]))
 
 
-def test_heads_first_and_tokens_first_are_told_apart_by_what_else_is_given() -> None:
-    heads_first, tokens_first = vectors(), vectors("item head")
-    tokens_first = {name: each.swapaxes(1, 2) for name, each in tokens_first.items()}
+def test_three_dimensions_are_heads_and_a_batch_of_them_must_be_named() -> None:
+    assert parse_matrices(D2L).sizes["head"] == 2
+    assert parse_matrices(named(D2L, "item")).items == 2
+
+
+def test_a_mask_of_lengths_that_is_not_named_is_refused() -> None:
+    contents = D2L | {"visible": mask_of_lengths(2, 6, keys=10)}
+
+    assert refusal(contents, "d2l.json") == unclear(
+        "visible", "2 × 10", ["item", "key"], source="d2l.json"
+    )
+
+
+def test_what_could_be_of_a_batch_or_of_heads_is_refused_beside_a_batch() -> None:
+    mask = {"visible": mask_of_lengths(2, 6, keys=10)[:, None, None]}
+
+    assert refusal(D2L | mask) == unclear("queries", "2 × 1 × 2", ITEMS, HEADS)
+    assert refusal({"embeddings": random(2, 5, 8), "queries": random(2, 5, 4)}) == unclear(
+        "queries", "2 × 5 × 4", ITEMS, HEADS
+    )
+    assert parse_matrices(mask | named(D2L, "item")).items == 2
+    assert parse_matrices(mask | named(D2L, "head")).sizes["head"] == 2
+
+
+def test_an_item_of_what_could_be_heads_is_refused() -> None:
+    assert refusal(D2L, item=1) == unclear("queries", "2 × 1 × 2", ITEMS, HEADS)
+    assert parse_matrices(named(D2L, "item"), item=2).item == 2
+
+
+def test_heads_that_the_guess_does_not_have_ask_for_another_order() -> None:
+    contents = vectors(key=4)
+
+    assert parse_matrices(contents).sizes["head"] == 3
+    assert parse_matrices(contents | {"axes": TOKENS_FIRST}).sizes["head"] == 4
+    assert refusal(contents, heads=4) == unclear("queries", "2 × 3 × 4 × 6", TOKENS_FIRST)
+    assert refusal(contents | {"tokens": list("abc")}) == unclear(
+        "queries", "2 × 3 × 4 × 6", TOKENS_FIRST
+    )
+
+
+def test_tokens_before_heads_are_named() -> None:
+    heads_first = vectors()
+    tokens_first = {name: each.swapaxes(1, 2) for name, each in heads_first.items()}
     expected = join_heads(scaled_dot_product_attention(*tensors(heads_first)))
 
     for item in (1, 2):
         assert_close(context(heads_first, item=item), expected[item - 1])
-        assert_close(context(tokens_first, item=item), expected[item - 1])
+        assert_close(context(tokens_first | {"axes": TOKENS_FIRST}, item=item), expected[item - 1])
+    with pytest.raises(AttnvizError):
+        context(tokens_first)
 
 
-def test_attention_to_itself_in_four_sides_is_refused_with_both_orders() -> None:
-    contents = vectors(key=4)
+def test_the_width_of_a_head_may_come_after_the_heads_where_it_is_named() -> None:
+    contents = {"embeddings": random(5, 8), "w_query": random(8, 3, 2)}
 
-    with pytest.raises(AttnvizError) as error:
-        parse_matrices(contents)
-
-    assert "2 items × 3 heads × 4 tokens × width 6 or 2 items × 3 tokens × 4 heads" in str(
-        error.value
-    )
-    assert "--" not in error.value.hint
-    assert parse_matrices(contents | {"axes": HEADS_FIRST}).sizes["head"] == 3
-    assert parse_matrices(contents | {"axes": TOKENS_FIRST}).sizes["head"] == 4
-    assert parse_matrices(contents, heads=4).sizes["head"] == 4
-    assert parse_matrices(contents | {"tokens": list("abcd")}).sizes["head"] == 3
+    assert refusal(contents) == unclear("w_query", "8 × 3 × 2", ["dim", "head", "width"])
+    assert parse_matrices(contents | {"axes.w_query": ["dim", "head", "width"]}).heads == 3
 
 
 MASKS = ["token key", "item token key", "head token key", "item head token key", "item key", "key"]
@@ -147,17 +202,23 @@ def test_masks_of_all_shapes_are_read_as_torch_broadcasts_them(mask: str, name: 
     torch_mask = torch.from_numpy(visible.reshape(shape))
     expected = scaled_dot_product_attention(*tensors(contents), attn_mask=torch_mask)
 
-    for mask_array in (visible, visible.reshape(shape)):
+    for mask_array, axes in ((visible, {f"axes.{name}": sides}), (visible.reshape(shape), {})):
         given_mask = mask_array if name == "visible" else ~mask_array
-        context_vectors = context(contents | {name: given_mask}, item=2)
+        context_vectors = context(contents | {name: given_mask} | axes, item=2)
         assert_close(context_vectors, join_heads(expected)[1])
 
 
 def test_a_mask_that_could_be_of_tokens_or_of_items_is_refused() -> None:
     square = {"embeddings": random(4, 4, 8), "visible": np.ones((4, 4))}
 
-    with pytest.raises(AttnvizError, match="could be 4 tokens × 4 keys or 4 items × 4 keys"):
-        parse_matrices(square)
+    assert refusal(square) == unclear("visible", "4 × 4", ["item", "key"], ["token", "key"])
+
+
+def test_a_mask_of_one_row_is_named() -> None:
+    contents = {"scores": random(3, 5), "visible": np.ones(5)}
+
+    assert refusal(contents) == unclear("visible", "5", ["key"])
+    assert parse_matrices(contents | {"axes.visible": ["key"]}).sizes["token"] == 3
 
 
 def test_matrices_of_each_head_stand_side_by_side() -> None:
@@ -182,6 +243,15 @@ def test_matrices_of_each_head_stand_side_by_side() -> None:
     )
     contexts = scaled_dot_product_attention(query, key, value)
     assert_close(context_vectors, (contexts @ torch.from_numpy(w_out)).sum(0))
+
+
+def test_matrices_of_each_head_that_have_other_heads_than_the_rest_are_refused() -> None:
+    contents = {"weights": random(2, 3, 3), "w_query": random(6, 2, 3)}
+    others = {"weights": random(2, 3, 3), "w_query": random(6, 3, 4)}
+    orders = ["head", "dim", "width"], ["dim", "head", "width"]
+
+    assert refusal(contents) == unclear("w_query", "6 × 2 × 3", orders[1])
+    assert refusal(others) == unclear("w_query", "6 × 3 × 4", *orders)
 
 
 def test_one_item_and_one_head_are_the_same_and_nothing_is_asked() -> None:
@@ -216,24 +286,22 @@ def test_no_batch_and_no_heads_are_taken_for_something_else(data: st.DataObject)
     sizes = {side: data.draw(st.integers(1, 3), label=side) for side in SIZES}
     leading = data.draw(st.sampled_from(["", "item", "head", "item head"]))
     contents = vectors(leading, **sizes)
-    tokens_first = leading == "item head" and data.draw(st.booleans())
-    if tokens_first:
-        contents = {name: each.swapaxes(1, 2) for name, each in contents.items()}
     if data.draw(st.booleans()):
         contents["scores"] = random_array(f"{leading} token key", **sizes)
+    ends = {name: end for name, end in (ENDS | {"scores": "token key"}).items() if name in contents}
     expected = (
         sizes["item"] if "item" in leading else 1,
         sizes["head"] if "head" in leading else 1,
         sizes["token"],
     )
 
-    with suppress(AttnvizError):
-        matrices = parse_matrices(contents)
-        assert (matrices.items, matrices.sizes["head"], matrices.sizes["token"]) == expected
-    axes = {name: [*leading.split(), *ENDS[name].split()] for name in ENDS}
-    if not tokens_first:
-        matrices = parse_matrices(contents | {"axes": axes})
-        assert (matrices.items, matrices.sizes["head"], matrices.sizes["token"]) == expected
+    if leading != "item":  # three dimensions are heads
+        with suppress(AttnvizError):
+            matrices = parse_matrices(contents)
+            assert (matrices.items, matrices.sizes["head"], matrices.sizes["token"]) == expected
+    axes = {name: [*leading.split(), *end.split()] for name, end in ends.items()}
+    matrices = parse_matrices(contents | {"axes": axes})
+    assert (matrices.items, matrices.sizes["head"], matrices.sizes["token"]) == expected
 
 
 @pytest.mark.parametrize("name", PARTS_BY_GIVEN_NAME)
@@ -378,7 +446,7 @@ values = [[{second:.6f}]]"""
     for axes, expected in (("item", items), ("head", heads)):
         for axes_text in (
             f'["{axes}", "token", "width"]',
-            f'{{ queries = ["{axes}", "token", "width"] }}',
+            "{ " + ", ".join(f'{name} = ["{axes}", "token", "width"]' for name in ENDS) + " }",
         ):
             path = tmp_path / "lesson.toml"
             path.write_text(LESSON.format(axes=axes_text, expected=expected))
@@ -447,12 +515,10 @@ def test_every_order_of_two_masks_is_one_reading() -> None:
 
 def test_a_file_of_arrays_is_told_how_it_holds_words(attnviz: Attnviz, tmp_path: Path) -> None:
     path = tmp_path / "batch.npz"
-    arrays: dict[str, Any] = {name: random(2, 1, 2) for name in ENDS}
-    np.savez(path, **arrays)
+    np.savez(path, scores=random(3, 5), visible=np.ones(5))
     result = attnviz("run", "--given", str(path))
-    hint = "say which in the file, as an array of words of that name: axes.queries = "
-    assert hint in result.err
+    assert 'name them, each as an array of words: axes.visible = ["key"]' in result.err
 
-    arrays["axes.queries"] = np.array(["item", "token", "width"])
-    np.savez(path, **arrays)
+    named: dict[str, Any] = {"axes.visible": np.array(["key"])}
+    np.savez(path, scores=random(3, 5), visible=np.ones(5), **named)
     assert attnviz("run", "--given", str(path)).status == 0

@@ -91,7 +91,7 @@ def list_tasks() -> None:
         (f"attnviz learn {first}", "watch how it is learned"),
         (f"attnviz learn {first} --heads 2", "with another setting"),
         ("attnviz learn --file lines.txt", "train on lines of your own"),
-        ("attnviz learn mine.toml", "a task of your own: a grammar, or mine.py"),
+        ("attnviz learn mine.toml", "a task of your own: a grammar"),
     )
 
 

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnviz.errors import AttnvizError, cmd, refuse_unknown_name, unknown_name_error
-from attnviz.learning.task_names import GRAMMAR_SUFFIX, LINE_PIECES, TASKS, is_task_path
+from attnviz.learning.task_names import (
+    GRAMMAR_SUFFIX,
+    LINE_PIECES,
+    PYTHON_SUFFIX,
+    TASKS,
+    is_task_path,
+)
 from attnviz.machine import files
 from attnviz.wording.keywords import with_checked_arguments
 
@@ -16,23 +22,21 @@ if TYPE_CHECKING:
     from attnviz.learning.task import Task
 
 OWN_TASK_HINT = "or a task of your own: a grammar, such as mine.toml (docs/learning.md)"
+PYTHON_TASK_HINT = "attnviz.learn(Task(…)) trains on a task of your own (docs/learning.md)"
 
 
 @with_checked_arguments
 def task_of(name: str) -> Task:
     """Return the shipped task with this name, or the task in a user's file, such as `mine.toml`.
 
-    Refuses unknown names, missing files and files that define no fitting task; a Python file
-    (`mine.py`) is run. The module of a task is imported only on the first use.
+    Refuses unknown names, and files that are missing or no grammar; Python files are never run.
+    The module of a task is imported only on the first use.
 
     >>> task_of("reverse").about
     'eight letters, backwards'
     """
     if is_task_path(name):
-        files.refuse_missing_file(Path(name), "learn from")
-        from attnviz.learning.own_tasks import own_task
-
-        return own_task(Path(name))
+        return _task_of_grammar(Path(name))
     if name not in TASKS:
         error = unknown_name_error("task", name, TASKS, about="task")
         raise AttnvizError(str(error), f"{error.hint}; {OWN_TASK_HINT}", about="task")
@@ -43,6 +47,25 @@ def task_of(name: str) -> Task:
         return read_grammar_task(Path(__file__).parent / path)
     task: Task = pkgutil.resolve_name(path)
     return task
+
+
+def _task_of_grammar(path: Path) -> Task:
+    """Return the task of a user's grammar; refuse other files, above all Python files."""
+    if path.suffix == PYTHON_SUFFIX:
+        raise AttnvizError(
+            f"'{path}' is a Python file, and Python files are not run",
+            f"in Python, {PYTHON_TASK_HINT}; or write a grammar, such as mine.toml, or lines: "
+            f"{cmd.learn:--file lines.txt}",
+        )
+    files.refuse_missing_file(path, "learn from")
+    if path.suffix != GRAMMAR_SUFFIX:
+        raise AttnvizError(
+            f"'{path}' is not a task: its name does not end in {GRAMMAR_SUFFIX}",
+            "give a grammar; docs/learning.md has a complete one",
+        )
+    from attnviz.learning.grammar_files import read_grammar_task
+
+    return read_grammar_task(path)
 
 
 def requested_task(request: Mapping[str, str]) -> Task:
@@ -62,7 +85,7 @@ def _task_of_lines(request: Mapping[str, str], source: str | None = None) -> Tas
     refuse_unknown_name("way to cut lines up", tokenizer, LINE_PIECES, about="tokenizer")
     if source is None:
         files.refuse_missing_file(path, "learn from")
-    from attnviz.learning.own_tasks import task_of_lines
+    from attnviz.learning.line_tasks import task_of_lines
 
     return task_of_lines(path, tokenizer, source)
 
@@ -71,16 +94,16 @@ def task_of_saved_model(request: Mapping[str, str], source: str, folder: Path) -
     """Return the task with which a saved model continues, if the user gives none.
 
     A folder may come from a stranger: its grammar or lines (`source`) are read as data, but it
-    cannot make attnviz open another file or run Python. Refuses damaged tasks, and Python files.
+    cannot make attnviz open another file or run Python. Refuses damaged tasks, and tasks that were
+    written in Python.
     """
     name = request.get("task", "")
     if name in TASKS:
         return task_of(name)
     if "task" in request and not name.endswith(GRAMMAR_SUFFIX):
         raise AttnvizError(
-            f"'{folder}' learns '{name}', a Python file, and no Python is run just because a "
-            "folder names it",
-            f"if you trust that file, give it as well: {cmd.learn:FILE --from FOLDER}",
+            f"'{folder}' learns '{name}', a task written in Python, which no folder holds",
+            f"in Python, {PYTHON_TASK_HINT}",
         )
     try:
         if "file" in request:

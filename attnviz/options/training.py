@@ -40,9 +40,8 @@ class LearnOptions:
 
     task: str | None = learning_option(metavar="TASK", choices=TASKS, is_argument=True,
         shows_default=False, is_read=True, is_recorded=False,
-        short="The task: {choices}, or a file of your own; without it, they are listed.",
-        help="The task: {choices}; or your own: a Python file or a grammar (mine.py, mine.toml).  "
-        "[default: list the tasks]")
+        short="The task: {choices}, or a grammar of your own; without it, they are listed.",
+        help="The task: {choices}; or your own: a grammar (mine.toml).  [default: list the tasks]")
     file: Path | None = learning_option(metavar="PATH", example="lines.txt", is_path=True,
         is_read=True, python="Path(",
         short="Instead of a task: learn to continue lines: --file lines.txt",

@@ -1,16 +1,16 @@
 """Finds out what each axis of given arrays counts, and puts the axes in the usual order.
 
 A "side" is a dimension of an array, named by what it counts: "item" (of a batch), "head",
-"token", "width", … A "reading" of an array is one guess of its sides, in order. A file may name
-them: `axes = […]` for every array that it fits, `axes.queries = […]` for one.
+"token", "width", … Three layouts are guessed from the number of dimensions: alone, per head, in a
+batch. Others are named in the file: `axes = […]` for every array that it fits, `axes.queries = […]`
+for one.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,8 @@ AxesByName = dict[str, Axes]  # by the name of the array
 Arrays = Mapping[str, Numbers]
 
 ITEM, HEAD, GROUP = "item", "head", "group"
-LEADING_SIDES = (ITEM, HEAD)
 BROADCAST_SIDES = (ITEM, HEAD, "token")  # a mask with a side of 1 here is the same for all
 AXES_KEY = "axes"
-MAX_READINGS_IN_MESSAGE = 3
 SIDE_ALIASES = {  # sides that a word may stand for: the first that the array has
     "batch": (ITEM,),
     "query": ("token",),
@@ -193,68 +191,28 @@ def _axes_error(problem: str, hint: str, source: str) -> AttnvizError:
     return AttnvizError(problem, hint, about=AXES_KEY, file=source)
 
 
-@dataclass(frozen=True)
-class UnresolvedArray:
-    """The name and shape of an array, with its candidate axes (names for its dimensions)."""
-
-    name: str
-    part: Part
-    shape: tuple[int, ...]
-    candidate_axes: tuple[Axes, ...]
-
-    def side_sizes(self, axes: Axes) -> dict[str, int]:
-        """Return the length of each dimension, whose names are `axes`, with two exceptions.
-
-        Heads of keys and values count as "group". An array that could have a dimension for heads,
-        and has none, has 1 head; broadcast dimensions of length 1 are left out.
-        """
-        sizes = dict(zip(axes, self.shape, strict=True))
-        if self.part.spreads:
-            return {
-                side: size
-                for side, size in sizes.items()
-                if size > 1 or side not in BROADCAST_SIDES
-            }
-        if HEAD in self.part.axes:
-            sizes.setdefault(HEAD, 1)
-        if self.part.grouped and HEAD in sizes:
-            sizes[GROUP] = sizes.pop(HEAD)
-        return sizes
-
-    def is_allowed(self, axes: Axes, leading: frozenset[str]) -> bool:
-        """Return whether `axes` has no dimension for items or heads except those in `leading`;
-        dimensions of length 1 in masks that are broadcast do not count.
-        """
-        return all(
-            (size == 1 and self.part.spreads) or side not in LEADING_SIDES or side in leading
-            for side, size in zip(axes, self.shape, strict=True)
-        )
-
-    def essential_axes(self, axes: Axes) -> Axes:
-        """Return `axes` without dimensions of length 1 for items and heads; in masks, also for
-        queries.
-        """
-        negligible_sides = BROADCAST_SIDES if self.part.spreads else LEADING_SIDES
-        sides = zip(axes, self.shape, strict=True)
-        return tuple(side for side, size in sides if size > 1 or side not in negligible_sides)
+def guessed_layouts(part: Part) -> tuple[Axes, ...]:
+    """Return the orders of dimensions that are guessed, each from the number of dimensions: alone,
+    per head, and in a batch (unless the part is learned, and so the same for every item).
+    """
+    sides = tuple(side for side in part.axes if side != HEAD)
+    with_heads = part.axes if HEAD in part.axes else next(_per_head_axes(sides), sides)
+    return (sides, with_heads) if part.learned else (sides, with_heads, (ITEM, *with_heads))
 
 
 def possible_axes(part: Part, ndim: int) -> tuple[Axes, ...]:
-    """Return the names that `ndim` dimensions of this part can have, in each usual order: alone,
-    per head, in a batch; the most usual first, and nothing if it never has so many dimensions.
+    """Return the usual orders of `ndim` dimensions of this part: the guessed one first, if there is
+    one, then those that only a file can name.
     """
     sides = tuple(side for side in part.axes if side != HEAD)
-    candidates = [sides]
-    if sides != part.axes or part.spreads:
-        candidates.append((HEAD, *sides))
-    candidates += _per_head_axes(sides)
-    if not part.learned:  # what is learned is the same for every item
-        candidates += [(ITEM, *axes) for axes in candidates]
-        if sides != part.axes and "key" not in sides[1:]:
-            candidates.append((ITEM, sides[0], HEAD, *sides[1:]))  # as Keras has it
+    orders = [*guessed_layouts(part), *_per_head_axes(sides)]
+    if not part.learned:
+        orders.append((ITEM, *sides))
+        if HEAD in part.axes and "key" not in sides[1:]:
+            orders.append((ITEM, sides[0], HEAD, *sides[1:]))  # as Keras has it
     if part.spreads:
-        candidates += [sides[1:], (ITEM, *sides[1:])]
-    return tuple(axes for axes in dict.fromkeys(candidates) if len(axes) == ndim)
+        orders += [sides[1:], (ITEM, *sides[1:])]
+    return tuple(axes for axes in dict.fromkeys(orders) if len(axes) == ndim)
 
 
 def _per_head_axes(sides: Axes) -> Iterator[Axes]:
@@ -269,118 +227,69 @@ def _per_head_axes(sides: Axes) -> Iterator[Axes]:
                 yield (*head_sides[:index], HEAD, *head_sides[index:])
 
 
-def interpret_axes(
-    arrays: Sequence[UnresolvedArray],
-    counts: Sizes,
-    *,
-    heads: int | None = None,
-    item: int | None = None,
-    source: str = "",
-) -> AxesByName | None:
-    """Return names for the dimensions of each array such that all arrays fit together, or None.
+def _axes_of_arrays(
+    arrays: Arrays, named_axes: AxesByName, known_sizes: Sizes, *, item: int | None, source: str
+) -> AxesByName:
+    """Return what the dimensions of each array count: what the file says, or the guessed layout.
 
-    The fewest dimensions for items and heads win. `counts` are the known lengths by dimension,
-    `heads` is the number of heads if the user gave it; with an `item`, some array must have a
-    dimension for items. If nothing fits `heads`, it is ignored, then `item`. Refuses arrays that
-    fit in more than one order.
+    Refuses an array of which another usual order fits what else is known, where the guess does not,
+    and one that could be a batch as well, if something else is one or an `item` is given.
     """
-    known_sizes = dict(counts) if heads is None else {**counts, HEAD: heads}
-    readings = _simplest_readings(
-        arrays, known_sizes, needs_item=item is not None, has_heads=(heads or 1) > 1
-    )
-    # build_plan reports heads that do not fit, align_arrays an item.
-    if not readings and heads is not None:
-        return interpret_axes(arrays, counts, item=item, source=source)
-    if not readings and item is not None:
-        return interpret_axes(arrays, counts, source=source)
-    if len(readings) > 1:
-        raise _ambiguous_axes_error(arrays, readings, source)
-    return readings[0] if readings else None
-
-
-def closest_axes(arrays: Sequence[UnresolvedArray], counts: Sizes) -> AxesByName:
-    """Return the names of dimensions that have the fewest conflicts, for arrays that do not fit
-    together, so that a later error can say which array is wrong.
-    """
-    known_sizes, axes_by_name = dict(counts), {}
-    for array in arrays:
-        conflict_counts = [
-            len(_conflicting_sides(known_sizes, array.side_sizes(axes)))
-            for axes in array.candidate_axes
-        ]
-        axes = array.candidate_axes[conflict_counts.index(min(conflict_counts))]
-        axes_by_name[array.name] = axes
-        known_sizes = {**array.side_sizes(axes), **known_sizes}
+    axes_by_name, sizes = dict(named_axes), dict(known_sizes)
+    for name, axes in named_axes.items():
+        sizes = {**_side_sizes(name, axes, arrays[name].shape), **sizes}
+    unnamed = [name for name in arrays if name not in named_axes]
+    # What is learned comes last: its heads are joined, so that no later check could count them.
+    for name in sorted(unnamed, key=lambda name: PARTS_BY_GIVEN_NAME[name].learned):
+        axes_by_name[name] = axes = _guess_axes(name, arrays[name].shape, sizes, source)
+        sizes = {**_side_sizes(name, axes, arrays[name].shape), **sizes}
+    asks_for_batch = item is not None and not any(ITEM in each for each in axes_by_name.values())
+    for name in unnamed:
+        shape, axes = arrays[name].shape, axes_by_name[name]
+        as_batch = (ITEM, *axes[1:])
+        is_as_long = asks_for_batch or shape[0] == sizes.get(ITEM, 1) > 1
+        could_be_batch = as_batch in possible_axes(PARTS_BY_GIVEN_NAME[name], len(shape))
+        if is_as_long and could_be_batch and axes != as_batch:
+            raise _unclear_axes_error(name, shape, [as_batch, axes], source)
     return axes_by_name
 
 
-def _simplest_readings(
-    arrays: Sequence[UnresolvedArray], known_sizes: Sizes, *, needs_item: bool, has_heads: bool
-) -> list[AxesByName]:
-    """Return the readings of all arrays with the fewest kinds of leading dimensions.
+def _guess_axes(name: str, shape: Sequence[int], sizes: Sizes, source: str) -> Axes:
+    """Return the guessed layout of an array; refuse an array without one, and one that only another
+    usual order lets agree with the known sizes.
 
-    A reading holds names for the dimensions of each array, such that all fit together.
-
-    Leading dimensions are those of items and heads. At most MAX_READINGS_IN_MESSAGE + 1 readings.
-    `needs_item`: some array must have a dimension for items; `has_heads`: dimensions for heads are
-    allowed from the start.
+    Where no order agrees with them, a later error says which matrix is wrong, unless heads are
+    joined.
     """
-    required_sides = frozenset({HEAD}) if has_heads else frozenset()
-    ranks = [
-        [required_sides],
-        [required_sides | {ITEM}, required_sides | {HEAD}],
-        [frozenset(LEADING_SIDES)],
-    ]
-    for rank in ranks:
-        readings = chain.from_iterable(
-            _consistent_readings(_with_allowed_axes(arrays, leading), known_sizes)
-            for leading in rank
-        )
-        distinct_readings: dict[tuple[Axes, ...], AxesByName] = {}
-        for reading in readings:
-            if not needs_item or any(ITEM in axes for axes in reading.values()):
-                distinct_readings.setdefault(
-                    tuple(array.essential_axes(reading[array.name]) for array in arrays), reading
-                )
-            if len(distinct_readings) > MAX_READINGS_IN_MESSAGE:
-                break
-        if distinct_readings:
-            return list(distinct_readings.values())
-    return []
+    part = PARTS_BY_GIVEN_NAME[name]
+    orders = possible_axes(part, len(shape))
+    refuse_other_sides(name, shape, part.sides, orders, source)
+    conflicts = {axes: _conflicting_sides(sizes, _side_sizes(name, axes, shape)) for axes in orders}
+    fitting_orders = [axes for axes in orders if not conflicts[axes]]
+    for axes in guessed_layouts(part):
+        joins_other_heads = part.learned and {HEAD, GROUP} & {*conflicts.get(axes, ())}
+        is_refused_later = not fitting_orders and not joins_other_heads
+        if len(axes) == len(shape) and (axes in fitting_orders or is_refused_later):
+            return axes
+    raise _unclear_axes_error(name, shape, fitting_orders or orders, source)
 
 
-def _with_allowed_axes(
-    arrays: Iterable[UnresolvedArray], leading: frozenset[str]
-) -> list[UnresolvedArray]:
-    """Return the arrays with only those candidate axes that have no leading dimensions (items,
-    heads) except those in `leading`; arrays with the fewest candidates come first.
+def _side_sizes(name: str, axes: Axes, shape: Sequence[int]) -> dict[str, int]:
+    """Return the length of each dimension of an array, whose names are `axes`, with two exceptions.
+
+    Heads of keys and values count as "group". An array that could have a dimension for heads, and
+    has none, has 1 head; broadcast dimensions of length 1 are left out.
     """
-    allowed_axes = (
-        tuple(axes for axes in array.candidate_axes if array.is_allowed(axes, leading))
-        for array in arrays
-    )
-    candidates = [
-        replace(array, candidate_axes=axes)
-        for array, axes in zip(arrays, allowed_axes, strict=True)
-    ]
-    return sorted(candidates, key=lambda array: len(array.candidate_axes))
-
-
-def _consistent_readings(
-    arrays: Sequence[UnresolvedArray], known_sizes: Sizes
-) -> Iterator[AxesByName]:
-    """Yield all names for dimensions, by array, in which dimensions that count the same are equally
-    long.
-    """
-    if not arrays:
-        yield {}
-        return
-    first, *others = arrays
-    for axes in first.candidate_axes:
-        sizes = first.side_sizes(axes)
-        if not _conflicting_sides(known_sizes, sizes):
-            for other_axes in _consistent_readings(others, {**known_sizes, **sizes}):
-                yield {first.name: axes, **other_axes}
+    part, sizes = PARTS_BY_GIVEN_NAME[name], dict(zip(axes, shape, strict=True))
+    if part.spreads:
+        return {
+            side: size for side, size in sizes.items() if size > 1 or side not in BROADCAST_SIDES
+        }
+    if HEAD in part.axes:
+        sizes.setdefault(HEAD, 1)
+    if part.grouped and HEAD in sizes:
+        sizes[GROUP] = sizes.pop(HEAD)
+    return sizes
 
 
 def _conflicting_sides(known_sizes: Sizes, sizes: Sizes) -> list[str]:
@@ -401,68 +310,19 @@ def _conflicting_sides(known_sizes: Sizes, sizes: Sizes) -> list[str]:
     return conflicts
 
 
-def _ambiguous_axes_error(
-    arrays: Sequence[UnresolvedArray], readings: Sequence[AxesByName], source: str
+def _unclear_axes_error(
+    name: str, shape: Sequence[int], orders: Iterable[Axes], source: str
 ) -> AttnvizError:
-    """Return an error that lists what the dimensions of the first ambiguous array may be."""
-    ambiguous = next(array for array in arrays if len(_distinct_axes(array, readings)) > 1)
-    name, shape = ambiguous.name, ambiguous.shape
-    candidates = list(_distinct_axes(ambiguous, readings).values())[:MAX_READINGS_IN_MESSAGE]
-    shapes = " or ".join(_axes_with_sizes_text(axes, shape) for axes in candidates)
-    settings = " or ".join(f"axes.{name} = {_axes_as_toml(axes)}" for axes in candidates)
-    npz_hint = ", as an array of words of that name" if source.endswith(".npz") else ""
-    option_hint = _item_or_heads_hint(readings, ambiguous)
-    problem = f"is {shape_text(shape)}, which could be {shapes}"
-    hint = f"say which in the file{npz_hint}: {settings}{option_hint}"
-    return array_error(name, problem, hint, source)
-
-
-def _distinct_axes(array: UnresolvedArray, readings: Iterable[AxesByName]) -> dict[Axes, Axes]:
-    """Return the names of one array's dimensions in each reading, one for each essential axes, the
-    key.
-    """
-    return {array.essential_axes(reading[array.name]): reading[array.name] for reading in readings}
-
-
-def _item_or_heads_hint(readings: Sequence[AxesByName], array: UnresolvedArray) -> str:
-    """Return a hint to give --item or --heads if there are two readings, one with a batch and one
-    with heads; "" otherwise.
-    """
-    with_items, with_heads = (
-        [reading for reading in readings if any(side in axes for axes in reading.values())]
-        for side in LEADING_SIDES
+    """Return an error that asks for `axes`, with the `orders` that fit the array."""
+    examples = " or ".join("[" + ", ".join(f'"{side}"' for side in axes) + "]" for axes in orders)
+    npz_hint = ", each as an array of words" if source.endswith(".npz") else ""
+    return array_error(
+        name,
+        f"is {shape_text(shape)}, but what its dimensions count is not clear",
+        f"name them{npz_hint}: {AXES_KEY}.{name} = {examples}; '{AXES_KEY}' alone is for "
+        "every matrix that has such dimensions",
+        source,
     )
-    lengths = (len(readings), len(with_items), len(with_heads))
-    if lengths != (2, 1, 1) or with_items == with_heads:
-        return ""
-    axes = with_heads[0][array.name]
-    return (
-        f"; or give {opt.item:1}, or {opt.heads:{array.shape[axes.index(HEAD)]}}"
-        if HEAD in axes
-        else ""
-    )
-
-
-def _axes_with_sizes_text(axes: Axes, shape: Sequence[int]) -> str:
-    """Return names and lengths of dimensions in words.
-
-    >>> _axes_with_sizes_text(("item", "token", "width"), (2, 1, 8))
-    '2 items × 1 token × width 8'
-    """
-    words = [
-        counted(size, side) if side in (*LEADING_SIDES, "token", "key") else f"width {size}"
-        for side, size in zip(axes, shape, strict=True)
-    ]
-    return " × ".join(words)
-
-
-def _axes_as_toml(axes: Axes) -> str:
-    """Return names of dimensions as a TOML list.
-
-    >>> _axes_as_toml(("item", "token"))
-    '["item", "token"]'
-    """
-    return "[" + ", ".join(f'"{side}"' for side in axes) + "]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -487,56 +347,36 @@ def align_arrays(
     """Return the arrays of one item of a batch with their dimensions in the usual order.
 
     `axes` are the dimensions that the file names, `counts` the known lengths by dimension, `item`
-    counts from 1. Joins matrices that are given per head. Refuses arrays that fit in more than one
-    order, arrays with an impossible number of dimensions, batches of different sizes, and an item
-    that is not there.
+    counts from 1. Joins matrices that are given per head. Refuses arrays whose dimensions only the
+    file can name, arrays with an impossible number of dimensions, batches of different sizes, and
+    an item that is not there.
     """
-    unresolved = _unresolved_arrays(arrays, axes, source)
-    readings = interpret_axes(
-        unresolved, counts, heads=heads, item=item, source=source
-    ) or closest_axes(unresolved, counts)
-    sizes = {**_sizes_by_side(unresolved, readings), **counts}
-    arranged = {name: _arrange_array(arrays[name], readings[name], name, sizes) for name in arrays}
-    batched = {name: array for name, array in arranged.items() if ITEM in readings[name]}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    named_axes = resolve_named_axes(shapes, axes, source)
+    known_sizes = dict(counts) if heads is None else {**counts, HEAD: heads}
+    axes_by_name = _axes_of_arrays(arrays, named_axes, known_sizes, item=item, source=source)
+    sizes = dict(counts)
+    for name, shape in shapes.items():  # where arrays disagree, the first decides
+        sizes = {**_side_sizes(name, axes_by_name[name], shape), **sizes}
+    arranged = {
+        name: _arrange_array(arrays[name], axes_by_name[name], name, sizes) for name in arrays
+    }
+    batched = {name: array for name, array in arranged.items() if ITEM in axes_by_name[name]}
     items = _count_batch_items(batched, source)
     _refuse_missing_item(item, items, batched, source)
     selected_arrays = {
         name: array[min(item or 1, len(array)) - 1] for name, array in batched.items()
     }
-    return AlignedArrays(arranged | selected_arrays, items, *_head_counts(readings, sizes))
+    return AlignedArrays(arranged | selected_arrays, items, *_head_counts(axes_by_name, sizes))
 
 
-def _unresolved_arrays(
-    arrays: Arrays, axes: Mapping[str, Axes], source: str
-) -> list[UnresolvedArray]:
-    """Return each array with the dimensions that the file names, or with every usual order.
-
-    Refuses an array with an impossible number of dimensions.
-    """
-    shapes = {name: array.shape for name, array in arrays.items()}
-    named_axes = resolve_named_axes(shapes, axes, source)
-    unresolved = []
-    for name, shape in shapes.items():
-        part = PARTS_BY_GIVEN_NAME[name]
-        candidates = (named_axes[name],) if name in named_axes else possible_axes(part, len(shape))
-        refuse_other_sides(name, shape, part.sides, candidates, source)
-        unresolved.append(UnresolvedArray(name, part, shape, candidates))
-    return unresolved
-
-
-def _sizes_by_side(arrays: Sequence[UnresolvedArray], readings: AxesByName) -> dict[str, int]:
-    """Return the length of every dimension; where arrays disagree, the first array decides."""
-    sizes: dict[str, int] = {}
-    for array in arrays:
-        sizes = {**array.side_sizes(readings[array.name]), **sizes}
-    return sizes
-
-
-def _head_counts(readings: AxesByName, sizes: Sizes) -> tuple[int | None, int | None]:
+def _head_counts(axes_by_name: AxesByName, sizes: Sizes) -> tuple[int | None, int | None]:
     """Return the number of heads and of key-value heads, each None where it is not known: the first
     is known if a matrix like w_query, the second if one like w_key is given per head.
     """
-    per_head_parts = [PARTS_BY_GIVEN_NAME[name] for name, axes in readings.items() if HEAD in axes]
+    per_head_parts = [
+        PARTS_BY_GIVEN_NAME[name] for name, axes in axes_by_name.items() if HEAD in axes
+    ]
     are_grouped = [part.grouped for part in per_head_parts if HEAD not in part.axes]
     heads = None if all(are_grouped) else sizes.get(HEAD)
     return heads, sizes.get(GROUP) if any(are_grouped) else None

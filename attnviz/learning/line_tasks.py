@@ -1,24 +1,19 @@
-"""A user's own tasks: a Python file that defines `task`, or lines of text to predict."""
+"""Tasks made of lines of text: the next token of each line is predicted."""
 
 from __future__ import annotations
 
-import sys
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from types import ModuleType
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
-from attnviz.learning import grammar_files
-from attnviz.learning.task import NO_TOKEN, DrawExamples, Examples, Reading, Task
-from attnviz.learning.task_names import GRAMMAR_SUFFIX, LINE_PIECES, PYTHON_SUFFIX
+from attnviz.learning.task import NO_TOKEN, Examples, Reading, Task
+from attnviz.learning.task_names import LINE_PIECES
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces import structured_text
 from attnviz.traces.models.vocabulary import Vocabulary
@@ -27,8 +22,6 @@ from attnviz.vectors.random_numbers import draw_uniform
 from attnviz.wording.words import counted
 
 LineRows = Int[Tensor, "line token"]
-TESTED_SENTENCES = 4  # drawn to check that they fit the task
-OWN_TASK_DOCS = "docs/learning.md has a complete one"
 MAX_LINE_TOKENS = 256
 HELD_OUT_LINE_INTERVAL = 10  # one in so many lines is held out
 END_SIGNS = ("↵", "⏎", "end of line")  # the first that is no token of a line marks its end
@@ -41,162 +34,6 @@ READING_SENTENCES = {
     "same": "reads the same token before",
     "after same": "reads what followed the same token before",
 }
-
-
-def own_task(path: Path) -> Task:
-    """Return the task of a user's Python file, which is run, or of a grammar.
-
-    Refuses other file names, a Python file without a `task`, and examples or a watched sentence
-    that do not fit the task.
-    """
-    if path.suffix == GRAMMAR_SUFFIX:
-        return grammar_files.read_grammar_task(path)
-    if path.suffix != PYTHON_SUFFIX:
-        raise AttnvizError(
-            f"'{path}' is not a task: its name ends neither in {PYTHON_SUFFIX} nor in "
-            f"{GRAMMAR_SUFFIX}",
-            f"give a Python file or a grammar; {OWN_TASK_DOCS}",
-        )
-    task = getattr(_run_task_file(path), "task", None)
-    if not isinstance(task, Task):
-        problem = "there is no 'task' in it" if task is None else "its 'task' is not a Task"
-        raise AttnvizError(
-            f"'{path}': {problem}",
-            f"from attnviz.learning.task import Task; task = Task(name=…, …); {OWN_TASK_DOCS}",
-        )
-    task = replace(task, draw=_draw_with_located_errors(task.draw, path), source="")
-    for held_out in (False, True):
-        _refuse_misfits(task, task.draw(0, TESTED_SENTENCES, held_out), path)
-    _refuse_watched_text(task, path)
-    return task
-
-
-def _run_task_file(path: Path) -> ModuleType:
-    """Run a task file and return its module; it may import modules of its own folder.
-
-    Any exception becomes an error that names the line.
-    """
-    source = structured_text.read_text_file(path, "task")
-    module = ModuleType(f"attnviz.learning.own.{path.stem}")
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module  # needed by dataclasses
-    with _locating_errors(path), _importing_from_folder(path):
-        exec(compile(source, str(path), "exec"), vars(module))
-    return module
-
-
-@contextmanager
-def _importing_from_folder(path: Path) -> Iterator[None]:
-    """Let imports find modules beside the file, without writing bytecode there, within a `with`."""
-    sys.path.insert(0, str(path.resolve().parent))
-    flag_before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        yield
-    finally:
-        sys.dont_write_bytecode = flag_before
-        sys.path.pop(0)
-
-
-@contextmanager
-def _locating_errors(path: Path) -> Iterator[None]:
-    """Turn any exception of a task file into an error that names the line in that file."""
-    try:
-        yield
-    except AttnvizError:
-        raise
-    except SyntaxError as error:
-        problem = f"this is not valid Python: {error.msg}"
-        raise _task_file_error(path, error.lineno, problem) from None
-    except (Exception, SystemExit) as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-        line = lines[-1] if lines else None
-        message = " ".join(str(error).split())
-        kind = type(error).__name__
-        raise _task_file_error(path, line, f"{kind}: {message}" if message else kind) from None
-
-
-def _task_file_error(path: Path, line: int | None, problem: str) -> AttnvizError:
-    """Return the error for a problem in a line of a task file, or in the whole file if that is
-    None."""
-    where = f"'{path}'" if line is None else f"line {line} of '{path}'"
-    return AttnvizError(f"{where}: {problem}", f"run python {path} to see more", file=str(path))
-
-
-def _draw_with_located_errors(draw: DrawExamples, path: Path) -> DrawExamples:
-    """Return the draw function with its exceptions turned into errors that name the line in the
-    file."""
-
-    def located_draw(seed: int, count: int, held_out: bool) -> Examples:
-        with _locating_errors(path):
-            return draw(seed, count, held_out)
-
-    return located_draw
-
-
-def _refuse_misfits(task: Task, examples: Examples, path: Path) -> None:
-    """Refuse drawn examples that do not fit the task's words, answers, readings or longest
-    sentence."""
-    if not isinstance(examples, Examples):
-        problem = f"draw returns {type(examples).__name__}, not Examples"
-        raise _task_error(path, problem, "return Examples")
-    ids, answers = examples.ids, examples.answers
-    if not isinstance(ids, Tensor) or ids.ndim != 2 or len(ids) != TESTED_SENTENCES:
-        shape = _describe_tensor(ids)
-        problem = f"draw was asked for {TESTED_SENTENCES} sentences, but returns ids of {shape}"
-        raise _task_error(path, problem, "make ids whole numbers, with a row for each sentence")
-    if ids.shape[1] > task.longest:
-        problem = f"draw makes sentences of {ids.shape[1]} tokens, but longest is {task.longest}"
-        raise _task_error(path, problem, f"give longest={ids.shape[1]}")
-    _refuse_numbers_beyond(path, "ids", ids, ids, 0, len(task.vocabulary.words))
-    _refuse_numbers_beyond(path, "answers", answers, ids, NO_TOKEN, len(task.vocabulary.answers))
-    if not (answers != NO_TOKEN).any():
-        problem = "draw makes sentences without answers"
-        raise _task_error(path, problem, "give some answers other than -1")
-    names, task_names = sorted(examples.readings), sorted(reading.name for reading in task.readings)
-    if names != task_names:
-        problem = f"draw returns the readings {names}, but the task has {task_names}"
-        raise _task_error(path, problem, "give each of them a tensor, and a Reading")
-    for name, targets in examples.readings.items():
-        _refuse_numbers_beyond(path, f"the reading '{name}'", targets, ids, NO_TOKEN, ids.shape[1])
-
-
-def _refuse_numbers_beyond(
-    path: Path, name: str, numbers: Tensor, ids: Tensor, lowest: int, end: int
-) -> None:
-    """Refuse a tensor unless it has one int64 in range(lowest, end) for each token; `name` is for
-    errors."""
-    fits = isinstance(numbers, Tensor) and numbers.dtype == torch.int64
-    if not fits or numbers.shape != ids.shape:
-        problem = f"{name} are {_describe_tensor(numbers)}, but ids are {_describe_tensor(ids)}"
-        raise _task_error(path, problem, "give a whole number (torch.int64) for each token")
-    outside = numbers[(numbers < lowest) | (numbers >= end)]
-    if len(outside):
-        problem = f"{name} must be from {lowest} to {end - 1}, but draw returns {outside[0].item()}"
-        raise _task_error(path, problem, "number words and answers from 0; -1 means none")
-
-
-def _describe_tensor(numbers: object) -> str:
-    """Return a tensor's shape and dtype in words, or for anything else its type."""
-    if not isinstance(numbers, Tensor):
-        return f"a {type(numbers).__name__}"
-    return f"{list(numbers.shape)} {str(numbers.dtype).removeprefix('torch.')}"
-
-
-def _refuse_watched_text(task: Task, path: Path) -> None:
-    """Refuse a sentence to watch with unknown words or more tokens than the task's longest
-    sentence."""
-    try:
-        tokens = task.vocabulary.cut(task.watch)
-    except AttnvizError as error:
-        raise _task_error(path, f"the sentence to watch: {error}", error.hint) from None
-    if len(tokens) > task.longest:
-        problem = f"the sentence to watch has {len(tokens)} tokens, but longest is {task.longest}"
-        raise _task_error(path, problem, "watch a shorter one")
-
-
-def _task_error(path: Path, problem: str, hint: str) -> AttnvizError:
-    return AttnvizError(f"'{path}': {problem}", hint, file=str(path))
 
 
 @dataclass(frozen=True, eq=False)
