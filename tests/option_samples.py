@@ -429,6 +429,7 @@ OWN_SAMPLES: Mapping[str, Mapping[str, Sample]] = {
         "heads": Sample("2", other="8"),
         "dim": Sample("16", other="4"),
         "tokenizer": Sample("words", other="chars"),
+        "kv_heads": Sample("1", other="2"),
         "soft_cap": Sample("5", other="2"),
         "limit": Sample("5B", "lesson"),
     },
