@@ -1,4 +1,4 @@
-"""`attnviz help --rules`: which options do not go together, or have no effect."""
+"""`attnviz help --rules`: which options do not go together, and which may change nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def rule_lines(width: int) -> Iterator[str]:
         for mode in modes:
             heading = f"attnviz {command} {mode.example}: {mode.about}"
             yield from _table_lines(heading, mode.rules, width)
-    yield "Without effect, and not refused"
+    yield "What may change nothing, and why"
     for row in NO_EFFECT:
         yield from _entry_lines(f"{_names(row.options)} {_where(row)}: {row.why}", width)
 

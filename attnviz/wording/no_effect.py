@@ -1,4 +1,4 @@
-"""NO_EFFECT: which options change nothing, where, and why."""
+"""NO_EFFECT: which options may change nothing, where, and why."""
 
 from __future__ import annotations
 
