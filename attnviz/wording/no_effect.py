@@ -213,7 +213,7 @@ NO_EFFECT: tuple[NoEffect, ...] = (
         why="the first token may be one that the tokenizer added",
     ),
     NoEffect(
-        options=("activation", "feed_forward", "layers", "memory"),
+        options=("activation", "feed_forward", "layers", "memory", "key"),
         beside=("step", "stream"),
         commands=("steps", "show"),
         why="the steps that are shown may stand before what it changes",
