@@ -74,6 +74,28 @@ TRAINING_RULES = typed_rules(
 )
 
 
+# Options by what is compared, which takes each of their values in turn.
+VARIED_OPTIONS = {"mask": "causal"} | {
+    name: name for name in [*ASPECTS] if name in names_of(CompareOptions) and name != TEXT_ASPECT
+}
+
+
+def _is_varied(aspect: str, options: CompareOptions) -> bool:
+    compared = options.by or (TEXT_ASPECT if options.other is not None else "scale")
+    return compared == aspect and VARIED_OPTIONS[aspect] in options.typed
+
+
+VARIED_RULES = [
+    Rule(
+        option,
+        partial(_is_varied, aspect),
+        "{option} is what is compared: each of its values is taken in turn",
+        "leave {option} out; {opt.values} says which values are compared",
+    )
+    for aspect, option in VARIED_OPTIONS.items()
+]
+
+
 def _stream_rules(subject: str) -> list[Rule]:
     return typed_rules(
         names_of(LongTextOptions),
@@ -173,6 +195,7 @@ MODES = (
                 "{opt.learn} trains on sentences of its own, so {option} cannot be given",
                 "leave {option} out, or {opt.learn}",
             ),
+            *VARIED_RULES,
         ],
         deliver=deliver_learning_comparison,
     ),
@@ -209,6 +232,7 @@ MODES = (
             *TRAINING_RULES,
             *_stream_rules(TWO_SENTENCES),
             *SENTENCE_RULES,
+            *VARIED_RULES,
         ],
         deliver=deliver_comparison,
     ),
@@ -218,7 +242,7 @@ MODES = (
         is_chosen=lambda it: True,
         groups=(LongTextOptions,),
         others=("reference", "repeats", "curves", "mean"),
-        rules=TRAINING_RULES,
+        rules=[*TRAINING_RULES, *VARIED_RULES],
         deliver=deliver_comparison,
     ),
 )

@@ -56,6 +56,12 @@ def refuse_undeliverable(options: DeliveryOptions, suffixes: Sequence[str]) -> N
             raise unknown_name_error("format for", str(path.suffix or path), suffixes)
         refuse_uninstalled(path.suffix.lower())
         _refuse_misplaced_placeholders(path)
+    if options.transparent and any(path.suffix.lower() == ".gif" for path in options.out):
+        raise AttnvizError(
+            "the frames of a film have a background: each covers those before it",
+            f"leave {opt.transparent} out, or write a picture: {opt.out:x.png}",
+            about="transparent",
+        )
     refuse_unwritable_paths(options.out)
     look = look_from_options(options)
     if any(FORMATS[path.suffix.lower()].kind == "slides" for path in options.out):

@@ -51,7 +51,6 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     _row("dpi", "drawings have no pixels", files="svg pdf"),
     _row("title show query predict log numbers answers step key digits layer head curves mean",
          "--json prints all numbers in full, and no title", beside="json"),
-    _row("transparent", "the frames of a film cover those before them", files="gif"),
     _row("seconds_per_step", "only a .gif shows one step after another", files="svg png pdf html"),
     _row("numbers", "a page shows the number of the cell that is pointed at", files="html"),
     _row("numbers",
@@ -75,8 +74,8 @@ NO_EFFECT: tuple[NoEffect, ...] = (
          commands="inspect",
          beside="source by merge weigh hide_special hide_first renormalise words by_sentence part "
          "texts"),
-    _row("heads causal window", "what --by names takes each of its values in turn",
-         commands="compare", beside="by"),
+    _row("window", "of the masks that are compared, one is a window", commands="compare",
+         beside="by"),
     _row("repeats", "only what random numbers decide is computed with several seeds",
          commands="compare"),
     _row("layer", "without a model there is one layer, which is shown in any case",
