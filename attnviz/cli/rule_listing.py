@@ -1,4 +1,4 @@
-"""`attnviz help --rules`: which options do not go together, and which may change nothing."""
+"""`attnviz help --rules`: which options exclude each other, or may change nothing."""
 
 from __future__ import annotations
 
