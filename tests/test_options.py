@@ -29,34 +29,30 @@ from attnviz.options.table import option_fields, option_rows
 from attnviz.traces.settings import SettingKeywords, Settings, TextsKeywords
 from tests.hostile.calls import commands_by_name
 
-ROWS = [*option_rows().items()]
-
 
 def named_in(template: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(template) if name}
 
 
-@pytest.mark.parametrize(("name", "row"), ROWS)
-def test_whatever_a_row_names_is_there(name: str, row: Option) -> None:
-    names = [*descriptions(resolve(row.choices))]
+def test_whatever_a_row_names_is_there() -> None:
+    for name, row in option_rows().items():
+        names = [*descriptions(resolve(row.choices))]
 
-    assert len(names) == len({*names})
-    assert row.text(row.help).strip()
-    assert named_in(row.help) | named_in(row.short) <= {"choices", *row.sources}
-    assert all(flag.startswith("-") for flag in (*row.flags, *row.aliases))
-    assert (row.choices == ()) or names
+        assert len(names) == len({*names}), name
+        assert row.text(row.help).strip(), name
+        assert named_in(row.help) | named_in(row.short) <= {"choices", *row.sources}, name
+        assert all(flag.startswith("-") for flag in (*row.flags, *row.aliases)), name
+        assert (row.choices == ()) or names, name
 
 
-@pytest.mark.parametrize(("name", "row"), ROWS)
-def test_a_row_says_a_value_that_works_unless_its_default_or_its_words_do(
-    name: str, row: Option
-) -> None:
+def test_a_row_says_a_value_that_works_unless_its_default_or_its_words_do() -> None:
     """The error for a missing value suggests it."""
-    kind = str(option_fields()[name].type)
-    has_default = default_of(option_fields()[name]) not in (None, [])
-    needs_none = row.is_argument or "bool" in kind or has_default or bool(row.choices)
+    for name, row in option_rows().items():
+        kind = str(option_fields()[name].type)
+        has_default = default_of(option_fields()[name]) not in (None, [])
+        needs_none = row.is_argument or "bool" in kind or has_default or bool(row.choices)
 
-    assert row.example or needs_none or row.metavar in ("SIZE", "TOKEN", "N")
+        assert row.example or needs_none or row.metavar in ("SIZE", "TOKEN", "N"), name
 
 
 def test_keywords_of_the_library_are_the_options_of_its_settings() -> None:
