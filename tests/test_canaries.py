@@ -399,7 +399,7 @@ CANARIES: dict[str, tuple[int, Plant]] = {
         "learn", write_file("g.toml", GRAMMAR.format(WRITTEN_ESCAPE, "")), *LEARN]),
     "grammar: code": (2, lambda _: ["learn", write_file(
         "g.toml", GRAMMAR.format("x", f'task = "{write_code(Path("task.py"))}"')), *LEARN]),
-    "task: code": (2, lambda _: ["learn", str(write_code(Path("task.py"))), *LEARN]),
+    "grammar: a Python file": (2, lambda _: ["learn", str(write_code(Path("task.py"))), *LEARN]),
     "lines: escapes": (0, lambda _: ["learn", "--file", write_file(
         "lines.txt", "\n".join(f"{ESCAPE} {each}" for each in "abcdefghijkl")), *LEARN]),
     "by hand: escapes": (0, lambda _: [
