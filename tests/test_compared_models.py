@@ -235,13 +235,13 @@ REFUSED = [
         "a second sentence",
         ["the key", "--model=agreement", "--model=toy"],
         "two models are compared, and a second sentence is given: only one thing can differ",
-        "leave one of them out: give one --model, or no second sentence",
+        "give one --model, or leave the second sentence out",
     ),
     (
         "an aspect",
         ["--by=mask", "--model=agreement", "--model=toy"],
         "two models are compared, and --by is given: only one thing can differ",
-        "leave one of them out: give one --model, or no --by",
+        "give one --model, or leave --by out",
     ),
     (
         "a trace",

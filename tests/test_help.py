@@ -62,6 +62,16 @@ def test_the_most_common_run_has_fifty_options_at_most(attnviz: Attnviz) -> None
         assert name in attnviz("run", *words.split(), "--help-all").out
 
 
+@pytest.mark.parametrize(
+    "words", ["run --foo --help", "run --layers --help", "run -o --help", "compare --learn --help"]
+)
+def test_words_that_are_wrong_are_refused_beside_help(attnviz: Attnviz, words: str) -> None:
+    result = attnviz(*words.split())
+
+    assert result.status == 2
+    assert len(result.err.splitlines()) == 2
+
+
 def test_help_of_a_comparison_lists_what_its_mode_takes(attnviz: Attnviz) -> None:
     learning = attnviz("compare", "--learn", "reverse", "--help-all").out
     models = attnviz("compare", "--model", "a", "--model", "b", "--help-all").out

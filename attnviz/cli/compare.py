@@ -84,12 +84,14 @@ def _stream_rules(subject: str) -> list[Rule]:
 
 def _pair_rules(noun: str, name: str) -> list[Rule]:
     problem, end = f"two {noun} are compared, and", "is given: only one thing can differ"
-    hint = f"leave one of them out: give one {{opt.{name}}}, or no"
+    hint = f"give one {{opt.{name}}}, or leave"
     return [
         *TRAINING_RULES,
         *_stream_rules("two results"),
-        *typed_rules(["other"], f"{problem} a second sentence {end}", f"{hint} second sentence"),
-        *typed_rules(VARYING_OPTIONS, f"{problem} {{option}} {end}", f"{hint} {{option}}"),
+        *typed_rules(
+            ["other"], f"{problem} a second sentence {end}", f"{hint} the second sentence out"
+        ),
+        *typed_rules(VARYING_OPTIONS, f"{problem} {{option}} {end}", f"{hint} {{option}} out"),
     ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -81,8 +82,10 @@ class SectionedCommand(ParsingMixin, TyperCommand):
 
     def _typed_before_help(self, ctx: Any, args: Sequence[str]) -> SimpleNamespace:
         """Return the options that stand beside --help, which choose what it lists; the others have
-        their defaults."""
-        values, _, _ = self.make_parser(ctx).parse_args([a for a in args if a not in HELP_OPTIONS])
+        their defaults. Words that cannot be parsed are refused later."""
+        values: dict[str, Any] = {}
+        with suppress(typer.TyperException):
+            values, _, _ = self.make_parser(ctx).parse_args([*args])
         defaults = {each.name: each.default for each in self.get_params(ctx)}
         return SimpleNamespace(**defaults | values, typed=frozenset(values))
 
