@@ -399,7 +399,7 @@ CANARIES: dict[str, tuple[int, Plant]] = {
         "learn", write_file("g.toml", GRAMMAR.format(WRITTEN_ESCAPE, "")), *LEARN]),
     "grammar: code": (2, lambda _: ["learn", write_file(
         "g.toml", GRAMMAR.format("x", f'task = "{write_code(Path("task.py"))}"')), *LEARN]),
-    "task: code": (2, lambda _: ["learn", str(write_code(Path("task.py"))), *LEARN]),
+    "grammar: a Python file": (2, lambda _: ["learn", str(write_code(Path("task.py"))), *LEARN]),
     "lines: escapes": (0, lambda _: ["learn", "--file", write_file(
         "lines.txt", "\n".join(f"{ESCAPE} {each}" for each in "abcdefghijkl")), *LEARN]),
     "by hand: escapes": (0, lambda _: [
@@ -548,11 +548,7 @@ def test_a_canary_is_noticed(
     assert watch.events[0].startswith(expected_event)
 
 
-def test_the_code_of_a_model_that_somebody_trusts_is_run(
-    watch: Watch, attnviz: Attnviz, small_transformer: Callable[[str], Path]
-) -> None:
-    """Shows that the code of the canaries above would be noticed."""
-    folder = folder_with_code(small_transformer("bert"))
-    attnviz("inspect", TEXT, "--model", folder, "--trust-remote-code")
+def test_the_code_of_the_canaries_leaves_a_file_when_it_is_run(watch: Watch) -> None:
+    exec(write_code(Path("task.py")).read_text(encoding="utf-8"), {})
 
     assert (forbidden_folder() / "ran").exists()

@@ -129,11 +129,11 @@ def test_a_training_on_a_python_file_is_not_continued(attnviz: Attnviz, model_fo
 
 
 def test_a_saved_training_on_a_task_of_the_library_is_used_but_not_continued(
-    attnviz: Attnviz,
+    attnviz: Attnviz, work_folder: Path
 ) -> None:
     training = Training(replace(task_of("reverse"), name="mine"), choices=Choices(steps=2, batch=4))
     list(training)
-    write_progress(Path("m"), training.progress())
+    write_progress(work_folder / "m", training.progress())
 
     assert attnviz("run", LETTERS, "--model", "m").status == 0
     problem, hint = refusal_lines(attnviz("learn", "--from", "m", "--steps", "3"))
