@@ -255,7 +255,8 @@ def command_line(name: str, options: CommandOptions, settings: Settings | None =
     if settings is not None:
         changed = {n: v for n, v in changed.items() if n not in Settings.__dataclass_fields__}
         changed |= changed_options(settings)
-    return _format_command_line(name, changed)
+    first = {each: changed[each] for each in _first_names() if each in changed}
+    return _format_command_line(name, first | changed)
 
 
 def changed_beside_output(options: CommandOptions, *others: str) -> dict[str, Any]:
@@ -276,15 +277,13 @@ def typed_command_line(name: str, options: CommandOptions) -> str:
 
 
 @cache
-def _order() -> list[str]:
-    """Return the names of options in the order of command lines; others come behind them."""
+def _first_names() -> list[str]:
+    """Return the names of options that begin a command line, in their order."""
     return [each.name for group in (SourceOptions, Settings) for each in own_options(group)]
 
 
-def _format_command_line(name: str, options: Mapping[str, Any]) -> str:
+def _format_command_line(name: str, options: dict[str, Any]) -> str:
     """Return a command line: `text` or `name`, then `other`, are arguments, the rest options."""
-    first = {each: options[each] for each in _order() if each in options}
-    ordered = first | dict(options)
-    argument = ordered.pop("text", ordered.pop("name", None))
-    second = ordered.pop("other", None)
-    return Command(name=name, argument=argument, second=second, options=ordered).line
+    argument = options.pop("text", options.pop("name", None))
+    second = options.pop("other", None)
+    return Command(name=name, argument=argument, second=second, options=options).line
