@@ -1,4 +1,4 @@
-"""The options about heads: which are shown, how, and what is measured with heads switched off."""
+"""The options of heads of a model: which are shown, how, and what switching them off measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options about how a trace is made: text, model, attention, matrices, blocks, long texts."""
+"""The options of what is traced: text, model, attention and how many heads, matrices, blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line that makes a result again: only changed options, no private folders."""
+"""Commands in words: the line that makes a result again, and the call in Python that does so."""
 
 from __future__ import annotations
 

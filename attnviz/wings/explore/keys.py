@@ -1,4 +1,4 @@
-"""KEYS: what each key does; the last line, the list of keys and docs/explore.md use it."""
+"""KEYS: the keys in words, which the last line, the list of keys and docs/explore.md show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session: what each key or click does, without a terminal."""
+"""Session: carries out each key or click, without a terminal."""
 
 from __future__ import annotations
 
