@@ -88,6 +88,15 @@ def test_help_of_a_comparison_lists_what_its_mode_takes(attnviz: Attnviz) -> Non
     ]
 
 
+def test_help_of_a_comparison_leaves_out_what_is_compared(attnviz: Attnviz) -> None:
+    masks, scales = (
+        attnviz("compare", *words, "--help-all").out for words in (("--by", "mask"), ())
+    )
+
+    assert ["--causal /" in masks, "--scale /" in masks] == [False, True]
+    assert ["--causal /" in scales, "--scale /" in scales] == [True, False]
+
+
 @pytest.mark.slow("calls")
 def test_the_examples_of_help_are_commands_that_work(attnviz: Attnviz) -> None:
     for path in COMMANDS_WITH_MANY_OPTIONS:

@@ -220,6 +220,7 @@ MODES = (
         about="two models",
         example="--model A --model B",
         is_chosen=lambda it: len(it.model) > 1,
+        unlisted=(AttentionOptions, MatrixOptions),
         rules=_pair_rules("models", "model"),
         deliver=deliver_model_comparison,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from attnviz.options.option import own_options
@@ -47,6 +48,11 @@ def unlisted_options(options: Any, modes: Sequence[Mode]) -> set[str]:
         chosen = chosen[:1]
     others = set[str]().union(*(mode.own for mode in modes if mode not in chosen))
     taken = set[str]().union(*(mode.own for mode in chosen))
-    refused = {rule.about for mode in chosen for rule in mode.rules}
+    rules = [rule for mode in chosen for rule in mode.rules]
+    refused = {rule.about for rule in rules if rule.when(_with_typed(options, rule.about))}
     decided = {name for mode in chosen for name in names_of(*mode.unlisted)}
     return (others | refused | decided) - taken
+
+
+def _with_typed(options: Any, name: str) -> SimpleNamespace:
+    return SimpleNamespace(**{**vars(options), "typed": {name}})
