@@ -69,7 +69,7 @@ NO_EFFECT: tuple[NoEffect, ...] = (
          beside="part predict model"),
     _row("steps until", "a training ends with the first of them", commands="learn",
          beside="until steps"),
-    _row("stream resolution pool",
+    _row("resolution pool",
          "such maps are not pooled in blocks, however their weights are computed",
          commands="inspect",
          beside="source by merge weigh hide_special hide_first renormalise words by_sentence part "
@@ -89,6 +89,7 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     _row("dropout",
          "weights are compared before dropout, as the footnote says, which is not written then",
          commands="compare", beside="size points"),
+    _row("colors", "where no head follows the meaning, no bar is coloured", commands="pairs"),
     _row("rank pairs", "one head has neither a rank nor another one beside it",
          beside="merge head"),
     _row("hide_first", "the first token may be one that the tokenizer added",
@@ -99,7 +100,7 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     _row("dpi footnote", "an exercise sheet has neither pixels nor a footnote", commands="quiz"),
     _row("seed", "of a model and of matrices of one's own, nothing is drawn at random",
          beside="model given checkpoints"),
-    _row("tokenizer embeddings dim heads kv_heads head_dim positions position_base",
+    _row("tokenizer dim heads kv_heads head_dim positions position_base",
          "the file has the numbers that they would lead to", beside="given"),
 )
 # fmt: on

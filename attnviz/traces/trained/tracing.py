@@ -165,17 +165,18 @@ def choose_summary(
         keys=len(prepared.keys),
         token_numbers=2 * width + (heads + 2 * key_heads) * head_width,
     )
-    settings = replace(settings, resolution=resolution)
     dtype: torch.dtype = getattr(torch, settings.dtype)
-    note = trained_streaming_note(settings, sizes, dtype, torch.device(model.device))
+    shown = replace(settings, resolution=resolution)
+    note = trained_streaming_note(shown, sizes, dtype, torch.device(model.device))
     if note is None:
         return None, ""
-    if settings.pool != "mean" and not layers:
-        raise AttnvizError(
-            f"{opt.pool:{settings.pool}} is a choice for the maps of one layer, and all are shown",
-            f"choose a layer, too: {opt.layer:0}; or leave {opt.pool} out",
-            about="pool",
-        )
+    for name in () if layers else ("pool", "resolution"):
+        if (value := getattr(settings, name)) != getattr(Settings, name):
+            raise AttnvizError(
+                f"{opt[name]:{value}} is a choice for the maps of one layer, and all are shown",
+                f"choose a layer, too: {opt.layer:0}; or leave {opt[name]} out",
+                about=name,
+            )
     return SummaryChoice(resolution, settings.pool, statistics=False), note
 
 
