@@ -22,7 +22,7 @@ from tests.option_samples import OWN_SAMPLES, SAMPLES, sample_of
 pytestmark = pytest.mark.usefixtures("quick")
 COMMANDS = [name for name in commands_by_name() if option_names(name)]
 QUICK_PAIRS = 6  # of a command, spread over all of them
-MOST_ROWS = 40
+MOST_ROWS = 42
 
 
 def describe(ignored: Sequence[Ignored | None]) -> list[str]:
