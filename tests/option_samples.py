@@ -423,7 +423,12 @@ OWN_SAMPLES: Mapping[str, Mapping[str, Sample]] = {
         "model": Sample("@/gpt2"),
         "full": Sample(True),
     },
-    "pairs": {"file": Sample("@/text.txt"), "model": Sample("@/gpt2"), "full": Sample(True)},
+    "pairs": {
+        "file": Sample("@/text.txt"),
+        "model": Sample("@/gpt2"),
+        "full": Sample(True),
+        "colors": Sample("greys", "page"),
+    },
     "quiz": {
         "texts": Sample("because it was the animal did not cross the street"),
         "heads": Sample("2", other="8"),

@@ -82,7 +82,7 @@ NO_EFFECT: tuple[NoEffect, ...] = (
          commands="compare"),
     _row("mean", "where each side has one head, or other heads, it is shown in any case",
          commands="compare", beside="by given"),
-    _row("query mean", "only the curves are shown", beside="curves"),
+    _row("query", "only the curves are shown", beside="curves"),
     _row("reference", "pictures of many values show them side by side, without differences",
          commands="compare", files="png svg pdf"),
     _row("colors numbers", "curves have no cells", beside="learn curves"),
@@ -91,7 +91,6 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     _row("dropout",
          "weights are compared before dropout, as the footnote says, which is not written then",
          commands="compare", beside="size points"),
-    _row("colors", "where no head follows the meaning, no bar is coloured", commands="pairs"),
     _row("rank pairs", "one head has neither a rank nor another one beside it",
          beside="merge head"),
     _row("hide_first", "the first token may be one that the tokenizer added",
@@ -102,7 +101,7 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     _row("dpi footnote", "an exercise sheet has neither pixels nor a footnote", commands="quiz"),
     _row("seed", "of a model and of matrices of one's own, nothing is drawn at random",
          beside="model given checkpoints"),
-    _row("tokenizer dim heads kv_heads head_dim positions position_base",
+    _row("tokenizer dim kv_heads position_base",
          "the file has the numbers that they would lead to", beside="given"),
 )
 # fmt: on
