@@ -84,10 +84,13 @@ def test_one_mask_does_for_all_heads_and_one_for_each_is_no_batch() -> None:
     assert_close(shared_trace.layers[0].context, trace_by_head.layers[0].context)
 
 
-def test_beside_a_batch_a_mask_for_each_item_is_the_items() -> None:
+def test_beside_a_batch_a_mask_for_each_item_is_named_by_axes() -> None:
     masks = np.stack([np.eye(3), np.ones((3, 3))])
-    contents = {"embeddings": np.ones((2, 3, 4)), "visible": masks}
+    contents: dict[str, Any] = {"embeddings": np.ones((2, 3, 4)), "visible": masks}
+    with pytest.raises(AttnvizError, match="what its dimensions count is not clear"):
+        parse_matrices(contents)
 
+    contents["axes"] = {"visible": ["item", "token", "key"]}
     for item, mask in enumerate(masks, start=1):
         visible = trace(None, given=parse_matrices(contents, item=item)).layers[0].visible
         assert torch.equal(visible, torch.from_numpy(mask) > 0)
