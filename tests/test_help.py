@@ -39,7 +39,7 @@ def test_help_shows_what_matters_and_says_how_many_more_there_are(
     modes = [shlex.split(mode.example) for mode in command.modes]
     full_help_of_modes = [attnviz(*path, *words, "--help-all").out for words in modes]
     option_names = [each.opts[0] for each in options(command) if not each.hidden]
-    listed_in_full = full_help.partition("\nMore options")[0]
+    listed_in_full = full_help.partition("\nWith one of these")[0]
     count = len(re.findall(r"^  (?:-\w, )?--(?!help )", listed_in_full, re.MULTILINE))
 
     listed_names = [

@@ -161,9 +161,10 @@ def _base_and_settings(options: CompareOptions) -> tuple[Trace | None, Settings]
     """Return the saved trace that is compared, with what was typed in place of its settings, None
     without one; and the settings of the options."""
     trace_file, model = next(iter(options.trace), None), next(iter(options.model), None)
-    typed_model = options.typed_values(ModelOptions, TrainedOptions) | {"model": model}
-    named = [name for name in typed_model if name in options.typed]
-    model_overrides = model_options_beside(trace_file, {name: typed_model[name] for name in named})
+    typed_model = options.typed_values(ModelOptions, TrainedOptions)
+    if "model" in typed_model:  # one, though it may be given twice
+        typed_model["model"] = model
+    model_overrides = model_options_beside(trace_file, typed_model)
     overrides = options.typed_values(AttentionOptions, NumberOptions) | model_overrides
     streaming = options.typed_values(LongTextOptions)
     settings = validated_settings(

@@ -109,9 +109,9 @@ class SectionedCommand(ParsingMixin, TyperCommand):
         with formatter.section("The options that matter most"):
             formatter.write_dl(_main_option_records(parameters))
         formatter.write_paragraph()
-        names = [p.name for p in parameters if p.param_type_name == "option" and not p.hidden]
-        count = len({*names} - {"help"})
-        end = ", and what has more of its own." if self.modes else "."
+        options = [each for each in parameters if each.param_type_name == "option"]
+        count = sum(each.name != "help" and not each.hidden for each in options)
+        end = ", and what else it can do." if self.modes else "."
         formatter.write_text(f"{ctx.command_path} {HELP_ALL_OPTION} lists all {count} options{end}")
 
     def full_help(self, ctx: Any) -> str:
@@ -144,7 +144,7 @@ def write_sections(parameters: Iterable[Any], ctx: Any, formatter: Any) -> None:
 def _write_modes(modes: Sequence[Mode], formatter: Any) -> None:
     """Write what else the command can do, and what chooses it: help then lists its options."""
     if modes:
-        with formatter.section(f"More options, which {HELP_ALL_OPTION} lists beside each of these"):
+        with formatter.section(f"With one of these, {HELP_ALL_OPTION} lists more options"):
             formatter.write_dl([(mode.example, mode.about) for mode in modes])
 
 

@@ -43,16 +43,18 @@ def chosen_mode(options: Any, modes: Sequence[Mode]) -> Mode:
 def unlisted_options(options: Any, modes: Sequence[Mode]) -> set[str]:
     """Return the names of options that help leaves out: those of modes that were not chosen, and
     those that the chosen ones refuse."""
-    chosen = [mode for mode in modes if mode.is_chosen(options)]
-    if all(mode.deliver for mode in modes):
-        chosen = chosen[:1]
-    others = set[str]().union(*(mode.own for mode in modes if mode not in chosen))
-    taken = set[str]().union(*(mode.own for mode in chosen))
-    rules = [rule for mode in chosen for rule in mode.rules]
-    refused = {rule.about for rule in rules if rule.when(_with_typed(options, rule.about))}
-    decided = {name for mode in chosen for name in names_of(*mode.unlisted)}
-    return (others | refused | decided) - taken
+    chosen_modes = [mode for mode in modes if mode.is_chosen(options)]
+    if all(mode.deliver for mode in modes):  # they exclude each other
+        chosen_modes = chosen_modes[:1]
+    own_names = {name for mode in chosen_modes for name in mode.own}
+    other_names = {name for mode in modes if mode not in chosen_modes for name in mode.own}
+    for mode in chosen_modes:
+        other_names |= {*names_of(*mode.unlisted)}
+        refused_names = (rule.about for rule in mode.rules if _is_refused(rule, options))
+        other_names |= {*refused_names}
+    return other_names - own_names
 
 
-def _with_typed(options: Any, name: str) -> SimpleNamespace:
-    return SimpleNamespace(**{**vars(options), "typed": {name}})
+def _is_refused(rule: Rule, options: Any) -> bool:
+    """Return whether a rule refuses the option that it is about, if this alone is typed, too."""
+    return bool(rule.when(SimpleNamespace(**{**vars(options), "typed": {rule.about}})))

@@ -71,7 +71,7 @@ def accept_options(
         """Return the command as typer sees it, with every option as a parameter."""
         [group] = (hint for name, hint in get_type_hints(command).items() if name != "return")
         of_task = {each.name for base in of_a_task for each in own_options(base)}
-        taken = [each for each in own_options(group) if each.name not in without]
+        own_fields = [each for each in own_options(group) if each.name not in without]
         kinds = get_type_hints(group)
         parameters = [
             _parameter(
@@ -80,14 +80,14 @@ def accept_options(
                 is_rare=each.name in rarely,
                 is_of_task=each.name in of_task - {*TASK_INDEPENDENT_OPTIONS},
             )
-            for each in taken
+            for each in own_fields
         ]
 
         def call(context: typer.Context, **values: Any) -> None:
             """Refuse unsafe output, then call the command with its options."""
             memory.refuse_too_few_addresses()
-            given = {each.name: values[each.name] for each in taken}
-            options = group(**given, typed=_typed_names(context))
+            own_values = {each.name: values[each.name] for each in own_fields}
+            options = group(**own_values, typed=_typed_names(context))
             refuse_overwriting(values.get("out", ()), files_read(options))
             command(options)
 
@@ -106,8 +106,8 @@ def files_read(options: Any) -> list[str | Path]:
     """Return the files and folders that options name, by name and value; of patterns those that
     match. A folder that is written (`save`) counts as well."""
     names = [each.name for each in own_options(type(options)) if _row(each).is_read]
-    given = [value for value in (getattr(options, name) for name in names) if value is not None]
-    paths = [[each] if isinstance(each, str | Path) else each for each in given]
+    values = [value for value in (getattr(options, name) for name in names) if value is not None]
+    paths = [[each] if isinstance(each, str | Path) else each for each in values]
     return [*chain.from_iterable(paths), *find_folders(getattr(options, "checkpoints", ()))]
 
 
