@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,13 @@ from attnviz.cli.run import (
     trace_from_options,
 )
 from attnviz.errors import AttnvizError, opt
-from attnviz.options.heads import CheckOptions, EffectOptions, LookingOptions, SwitchingOptions
+from attnviz.options.heads import (
+    CheckOptions,
+    EffectOptions,
+    LookingOptions,
+    SegmentOptions,
+    SwitchingOptions,
+)
 from attnviz.options.option import option_class, own_options, shared
 from attnviz.options.output import DeliveryOptions
 from attnviz.options.traces import (
@@ -54,6 +61,7 @@ MODEL_DECIDED_OPTIONS = tuple(  # options of attention that a trained model fixe
 class InspectCommandOptions(
     TracingOptions,
     SavedOptions,
+    SegmentOptions,
     LookingOptions,
     CheckOptions,
     EffectOptions,
@@ -75,7 +83,7 @@ def inspect_command(options: InspectCommandOptions) -> None:
     attnviz inspect "The animal was tired" --layer 4 --head 7 -o head.png
     """
     output.refuse_undeliverable(options, suffixes())
-    looking = shared(options, InspectOptions)
+    looking = shared(options, InspectOptions, segments=_chosen_segments(options))
     refuse_lines_without_picture(looking.as_, options)
     model_overrides = _model_overrides(options, looking)
     settings = validated_settings(
@@ -125,13 +133,24 @@ def _deliver_inspection(
     from attnviz.analysis.inspection.inspection import Inspection
 
     changed = changed_beside_output(options, *SOURCES) | {"query": options.query}
-    command = Command(name="inspect", argument=trace.text, options=changed)
+    text = trace.text
+    if options.document and text is not None:
+        if options.segments is None:
+            looking = replace(looking, segments=text_source.question_segments(options, text))
+        text = text_source.without_documents(options, text)
+    command = Command(name="inspect", argument=text, options=changed)
     track = partial(with_progress_bar, label="switching heads off", quiet=options.quiet)
     view = Inspection(trace=trace, options=looking, track=track).view_for_command(command=command)
     output.deliver_view(view, options)
-    text_source.note_text_names_file(options.text, quiet=options.quiet)
+    if trace.text == options.text:
+        text_source.note_text_names_file(options.text, quiet=options.quiet)
     if options.verify:
         print_checks(run_checks(trace), options)
+
+
+def _chosen_segments(options: InspectCommandOptions) -> str | Mapping[str, str] | None:
+    """Return the segments that are asked for: without a kind those of the documents."""
+    return options.segments or text_source.document_texts(options) or None
 
 
 def _checking_words_of(looking: InspectOptions) -> Callable[[], AbstractContextManager[None]]:

@@ -36,7 +36,28 @@ def read_text_if_needed(source: SourceOptions, settings: Settings, command: str)
     """
     if settings.given is not None and source.text is None and source.file is None:
         return None
-    return _read_text_source(source, settings.model, command)
+    text = _read_text_source(source, settings.model, command)
+    return "\n\n".join([*document_texts(source).values(), text])
+
+
+def document_texts(source: SourceOptions) -> dict[str, str]:
+    """Return the texts of --document by the names of their files, which come before the text."""
+    paths: list[Path] = getattr(source, "document", [])
+    names = [path.name for path in paths]
+    return {
+        (str(path) if names.count(path.name) > 1 else path.name): files.read_text(path)
+        for path in paths
+    }
+
+
+def without_documents(source: SourceOptions, text: str) -> str:
+    """Return what stands behind the documents of a text."""
+    return text.removeprefix("\n\n".join([*document_texts(source).values(), ""]))
+
+
+def question_segments(source: SourceOptions, text: str) -> dict[str, str]:
+    """Return the documents of a text, and what stands behind them, as segments by name."""
+    return {**document_texts(source), "question": without_documents(source, text)}
 
 
 def _read_text_source(source: SourceOptions, model: str | None, command: str) -> str:
@@ -49,7 +70,7 @@ def _read_text_source(source: SourceOptions, model: str | None, command: str) ->
     if source.file is not None:
         return files.read_text(source.file)
     if source.text is not None and source.text != "-":
-        return source.text
+        return _read_messages(source) or source.text
     input_bytes = b"" if source.text is None and sys.stdin.isatty() else _standard_input()
     if source.text is None and not input_bytes:
         raise AttnvizError(
@@ -57,6 +78,19 @@ def _read_text_source(source: SourceOptions, model: str | None, command: str) ->
             f"give a sentence, such as: {command} {_example_sentence_for(model)}",
         )
     return files.without_last_break(files.decode_utf8(input_bytes, "standard input"))
+
+
+def _read_messages(source: SourceOptions) -> str | None:
+    """Return the content of a .json file that stands in the place of a chat's text; None if none
+    does."""
+    name = source.text or ""
+    if not getattr(source, "chat", False) or not name.endswith(".json") or not _is_file(name):
+        return None
+    from attnviz.traces.trained.conversation import read_messages  # imports torch
+
+    text = files.read_text(Path(name))
+    read_messages(text, name)  # which refuses another shape
+    return text
 
 
 def _example_sentence_for(model: str | None) -> str:

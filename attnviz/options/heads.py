@@ -47,6 +47,9 @@ class LookingOptions:
     renormalise: bool = heads_option(False, help="Scale what is left so that rows sum to 1.")
     words: bool = heads_option(False, help="Combine the pieces of each word.")
     by_sentence: bool = heads_option(False, help="A row and a column for each sentence.")
+    without_segment: str | None = heads_option(metavar="NAME", example='"document B"',
+        help="Also hide this segment from the token that reads it, in the chosen heads, and show "
+        "how the answer changes.")
     part: str | None = heads_option(None, "--window", metavar="A:B", example="3:5",
         help="Only these rows of the maps and, after a comma, only these columns: 3:8,1:2.")
     predict: bool = heads_option(False, help="Also show what the model answers.")
@@ -54,6 +57,21 @@ class LookingOptions:
         choices=f"{INSPECT_OPTIONS}:DRAW_DESCRIPTIONS",
         short="Draw lines between words: --layer 5 --head 11 --as arcs",
         help="How weights are drawn: {choices:about}.")
+
+
+@option_group(frozen=True, kw_only=True)
+class SegmentOptions:
+    """The parts of a prompt of which it is shown how much is read."""
+
+    segments: str | None = heads_option(metavar="KIND", example="paragraphs", is_path=True,
+        choices="attnviz.tokens.segments:SEGMENT_KINDS", shows_default=False,
+        also="documents passages chunks roles sections",
+        short="Which part of a prompt the answer reads: --segments paragraphs",
+        help="How much the last token, or --query, reads of each part of the text: of {choices:or} "
+        "(of a conversation), or of those that a .toml file names.")
+    document: list[Path] = heads_option([], metavar="PATH", example="a.txt", is_path=True,
+        is_read=True, python=NOT_IN_PYTHON,
+        help="Put this file before the text, as a segment of its name. Several: give it again.")
 
 
 @option_group(frozen=True, kw_only=True)

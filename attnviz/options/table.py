@@ -19,7 +19,13 @@ def option_fields() -> Mapping[str, Field[Any]]:
     groups: tuple[type, ...] = (
         *(traces.TracingOptions, traces.SavedOptions, traces.MatrixOptions, traces.BlockOptions),
         *(traces.LongTextOptions, comparing.ComparisonOptions, steps.StepOptions),
-        *(heads.LookingOptions, heads.CheckOptions, heads.EffectOptions, heads.TestedTaskOptions),
+        *(
+            heads.SegmentOptions,
+            heads.LookingOptions,
+            heads.CheckOptions,
+            heads.EffectOptions,
+            heads.TestedTaskOptions,
+        ),
         *(output.ShowOptions, output.DeliveryOptions, output.LiveOptions),
         *(training.TrainingOptions, training.LearnOptions),
     )

@@ -139,7 +139,7 @@ def sentences_of_text(tokens: Tokens) -> Grouping:
     starts = [position for position in range(len(tokens)) if _begins_sentence(tokens, position)]
     stops = [*starts[1:], len(tokens)]
     groups = tuple(tuple(range(*span)) for span in zip(starts, stops, strict=True))
-    labels = tuple(_sentence_label(tokens, group) for group in groups)
+    labels = tuple(beginning_of_group(tokens, group) for group in groups)
     return Grouping(groups, labels, tuple(range(1, len(groups) + 1)), "sentence")
 
 
@@ -156,8 +156,8 @@ def _begins_sentence(tokens: Tokens, position: int) -> bool:
     return tokens.spaced[position] or before[-1].isspace() or before[-1] in "。！？"
 
 
-def _sentence_label(tokens: Tokens, group: tuple[int, ...]) -> str:
-    """Return the beginning of a sentence: `The animal didn't…`."""
+def beginning_of_group(tokens: Tokens, group: tuple[int, ...]) -> str:
+    """Return how a sentence, or other group of tokens, begins: `The animal didn't…`."""
     if len(group) == 1:
         return tokens.labels[group[0]]
     pieces = (b" " * tokens.spaced[each] + tokens.pieces[each] for each in group)

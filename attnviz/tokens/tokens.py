@@ -37,6 +37,8 @@ class Tokens:
     spaced: tuple[bool, ...]
     words: tuple[str, ...] = ()  # the labels, if they differ from those of the pieces
     special: frozenset[int] = frozenset()  # positions of tokens such as [CLS]
+    read: str = ""  # what was cut, if that is not the text: a conversation in its template,
+    roles: tuple[tuple[str, int, int], ...] = ()  # and who wrote which of its letters
 
     def __post_init__(self) -> None:
         """Keep a string of NumPy as one of Python, which is printed as such."""

@@ -254,7 +254,8 @@ def _trace_facts(trace: Trace) -> Contents:
 
 def _token_facts(tokens: Tokens) -> Contents:
     facts = {"text": tokens.text, "spaced": list(tokens.spaced), "words": list(tokens.words)}
-    return facts | ({"special": sorted(tokens.special)} if tokens.special else {})
+    more = {"special": sorted(tokens.special), "read": tokens.read, "roles": list(tokens.roles)}
+    return facts | {name: value for name, value in more.items() if value}
 
 
 def _layer_facts(layer: Layer) -> Contents:

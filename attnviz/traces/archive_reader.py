@@ -216,6 +216,8 @@ class _TraceReader:
             "spaced": tuple(facts["spaced"]),
             "words": tuple(facts["words"]),
             "special": frozenset(facts.get("special", ())),
+            "read": facts.get("read", ""),
+            "roles": tuple(map(tuple, facts.get("roles", ()))),
         }
         return build_checked(Tokens, token_fields)
 

@@ -22,6 +22,7 @@ from attnviz.traces.settings import HeadId, format_head_id
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.ablation import ContextMeans, HeadAblation, HeadSet, RestartChecks
 from attnviz.traces.trained.answers import PassResult, find_answer_token
+from attnviz.traces.trained.captured_attention import HiddenKeys
 from attnviz.traces.trained.refusals import shorten_message
 from attnviz.traces.trained.tracing import ModelRun, no_answer_error, prepare_model_run
 from attnviz.wording.numbers import fixed_text, percent_text
@@ -409,3 +410,51 @@ def _refuse_long_ranking(seconds: float, head_ids: Sequence[HeadId]) -> None:
             f"rank the heads of one layer: {opt.layer:{head_ids[-1][0]}}",
             about="by",
         )
+
+
+HIDING_PURPOSE = f"{opt.without_segment} runs the model once more, without keys"
+
+
+@with_summary
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HiddenEffect:
+    """The change of the output at one token to which some keys are hidden."""
+
+    name: str  # of what is hidden
+    heads: tuple[HeadId, ...]  # in which it is hidden
+    change: float  # of the answers in bits; without answers the share of the vector's length
+    answer: str = ""  # the likeliest one before; empty: the model gives none there
+    likely: float = 0.0  # its probability before,
+    likely_without: float = 0.0  # and after
+    other_answer: str = ""  # the likeliest one after, if that is another,
+    other_likely: float = 0.0  # and its probability
+
+
+def measure_hidden_keys(trace: Trace, name: str, hidden: HiddenKeys) -> HiddenEffect:
+    """Run the model once more with keys hidden from one query, and return what changes there."""
+    run = prepare_model_run(trace, HIDING_PURPOSE, "without_segment")
+    meter = EffectMeter(run, InspectOptions())
+    without = replace(meter.ablation, hidden=hidden).full_result
+    heads, positions = tuple(hidden.heads), meter.model_run.answer_positions
+    if positions is None or hidden.query not in positions.scored_positions:
+        assert meter.full_result.vectors is not None
+        assert without.vectors is not None
+        changes, _ = vector_changes(meter.full_result.vectors, without.vectors)
+        return HiddenEffect(name=name, heads=heads, change=float(changes[hidden.query]))
+    row = positions.scored_positions.index(hidden.query)
+    before, after = (
+        result.logits[row].double().log_softmax(-1)  # type: ignore[index]
+        for result in (meter.full_result, without)
+    )
+    answer, other = int(before.argmax()), int(after.argmax())
+    label = meter.model_run.answer_label
+    return HiddenEffect(
+        name=name,
+        heads=heads,
+        change=float(divergence_bits(before[None], after[None])[0]),
+        answer=label(answer),
+        likely=float(before[answer].exp()),
+        likely_without=float(after[answer].exp()),
+        other_answer="" if other == answer else label(other),
+        other_likely=float(after[other].exp()),
+    )

@@ -11,6 +11,7 @@ from attnviz.errors import AttnvizError, cmd, opt, refuse_unknown_name
 from attnviz.options.heads import LookingOptions, SwitchingOptions
 from attnviz.options.option import option_class
 from attnviz.options.values import AblationValue, By, Draw, Merge, Rank, Weigh
+from attnviz.tokens.segments import SEGMENT_KINDS
 from attnviz.tokens.text_part import parse_part
 from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.settings import (
@@ -69,6 +70,7 @@ class InspectOptions(LookingOptions, SwitchingOptions):
     """The options of one inspection; every field has the default of the command line."""
 
     query: int | str | None = None  # a token: its position from 0, or a text as a command takes it
+    segments: str | Mapping[str, str | range] | None = None  # or texts, and tokens from 0, by name
     log: bool = False
 
     def __post_init__(self) -> None:
@@ -80,6 +82,8 @@ class InspectOptions(LookingOptions, SwitchingOptions):
             if value is not None:
                 refuse_unknown_name(kind, value, choices, about=name)
         self._read_layers_and_heads()
+        if isinstance(self.segments, str) and not self.segments.endswith(".toml"):
+            refuse_unknown_name("kind of segment", self.segments, SEGMENT_KINDS, about="segments")
         if self.part is not None:
             parse_part(self.part)  # which refuses what names no part
         check_rules(self, INSPECT_RULES)
@@ -139,7 +143,22 @@ LEAVE_ONE_OUT = "leave one of them out"
 PART_AND_ROW = "{opt.part} shows a part of a map, and {option} one row of it"
 DRAWING = "{opt.as_:{it.as_}}"
 ONE_ANSWER = "{option} names one answer, but {opt.by:effect} compares two"
+OTHER_READINGS = (
+    *("weigh", "source", "merge", "words", "by_sentence", *HIDE_OPTIONS, "part", "log"),
+)
 INSPECT_RULES: tuple[Rule, ...] = (
+    *rules_for(OTHER_READINGS, lambda it: it.segments is not None,
+        "{opt.segments} sums up what is read of each segment, and {option} shows the weights of "
+        "tokens in another way", LEAVE_ONE_OUT),
+    *rules_for(["as_"], lambda it: it.segments is not None and it.as_ != "heatmap",
+        f"{{opt.segments}} has bars, or the table of who reads whom, but {DRAWING} draws tokens",
+        "leave {option} out, or give {opt.as_:heatmap}"),
+    *rules_for(["by"], lambda it: it.segments is not None and it.by == "effect",
+        "{opt.by:effect} switches heads off, and {opt.segments} is about what they read",
+        "leave one of them out, or hide a segment with {opt.without_segment}"),
+    *rules_for(["without_segment"], lambda it: it.segments is None,
+        "{option} names a segment, and the text is not cut into any",
+        "give {opt.segments:paragraphs}, too"),
     *rules_for(["to"], lambda it: it.source is None,
         "{option} names the token that is attended to, and needs {opt.source}",
         f"give both: {LINK}"),
@@ -179,7 +198,7 @@ INSPECT_RULES: tuple[Rule, ...] = (
     *rules_for(["as_"], lambda it: it.as_ == "sentence" and it.query is None,
         f"{DRAWING} draws what one token attends to, and no {{opt.query}} is given",
         "try {opt.query:1}, or {opt.as_:arcs}"),
-    *rules_for(["as_"], lambda it: it.as_ == "heatmap" and it.query is not None,
+    *rules_for(["as_"], lambda it: it.as_ == "heatmap" and it.query is not None and not it.segments,
         f"{{opt.query}} draws one sentence, but {DRAWING} draws a table of all tokens",
         "leave out {option}, or give {opt.as_:arcs}"),
     *rules_for(["as_"], lambda it: it.as_ == "arcs" and it.weigh == "gradient",
@@ -249,6 +268,8 @@ class LookingKeywords(TypedDict, total=False):
     renormalise: bool
     words: bool
     by_sentence: bool
+    segments: str | Mapping[str, str | range] | None
+    without_segment: str | None
     part: str | None
     log: bool
     weigh: Weigh

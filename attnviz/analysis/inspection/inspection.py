@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from attnviz.analysis.inspection.effects import Effect, Effects, HeadTracker, Metric
+    from attnviz.analysis.inspection.segments import SegmentLink, SegmentReading
     from attnviz.analysis.inspection.token_query import MapLink
 
 NUMBER_BYTES = 8  # of a float64, which maps of words have
@@ -82,7 +83,7 @@ class Inspection(RanksHeads, Showable):
 
     @property
     @with_checked_arguments
-    def ranking(self) -> Rows[MapLink | Effect | HeadPattern]:
+    def ranking(self) -> Rows[MapLink | SegmentLink | Effect | HeadPattern]:
         """The chosen heads in order: by the link of `source` and `to`, by the links of `query`, by
         effect, or else by how clearly they do one thing. Each row has a name and is printed in a
         line with its base rate, such as the weight that other tokens give.
@@ -91,6 +92,8 @@ class Inspection(RanksHeads, Showable):
 
         if self.options.by == "effect":
             return Rows(self.effects.heads)
+        if self.options.segments is not None:
+            return Rows(self.segments.links[self.segments.query])
         if self.options.source is not None:
             return Rows(build_link(self.maps, self.options).ranked_links)
         if self.options.query is not None:
@@ -106,6 +109,10 @@ class Inspection(RanksHeads, Showable):
         head_maps, options = self.head_maps, self.options
         if options.by == "effect":
             check_effects(self.trace, head_maps, options, self.metric)
+        elif options.segments is not None:
+            reading = self.segments
+            if options.without_segment is not None:
+                reading.segment_named(options.without_segment)
         elif options.source is not None:
             build_link(self.maps, self.options)
         elif options.query is not None:
@@ -156,6 +163,20 @@ class Inspection(RanksHeads, Showable):
     def weighted_maps(self) -> tuple[Head, ...]:
         """A map for each chosen head with its weights multiplied as `options.weigh` says."""
         return weigh_maps(self.head_maps, self.trace, self.options)
+
+    @cached_property
+    @with_checked_arguments
+    def segments(self) -> SegmentReading:
+        """What a token, by default the last one, reads of each segment of the text in each head."""
+        from attnviz.analysis.inspection.segments import read_segments
+
+        options, query = self.options, None
+        if options.query is not None:
+            from attnviz.analysis.inspection.token_query import find_in_side
+
+            query = find_in_side(self.head_maps[0].rows, options, options.query, "query")
+        kind = "paragraphs" if options.segments is None else options.segments
+        return read_segments(self.trace, self.head_maps, kind, query)
 
     @cached_property
     @with_checked_arguments

@@ -30,7 +30,7 @@ from attnviz.traces.trained.capture import (
     Listener,
     capturing_attention,
 )
-from attnviz.traces.trained.captured_attention import CAPTURED_CELLS_AT_ONCE
+from attnviz.traces.trained.captured_attention import CAPTURED_CELLS_AT_ONCE, HiddenKeys
 from attnviz.traces.trained.forward_pass import (
     ModelInput,
     model_part,
@@ -249,6 +249,7 @@ class HeadAblation:
     answer_positions: AnswerPositions | None
     off: Mapping[HeadId, Replacement] = field(default_factory=dict)  # in every pass
     instead: AblationValue | ContextMeans = "zero"  # of the output of other heads
+    hidden: HiddenKeys | None = None  # in the first pass
     keeps_outputs: bool = False  # whether results have all that the model returns
     checks: RestartChecks = field(default_factory=RestartChecks)  # may be shared with other texts
 
@@ -256,7 +257,8 @@ class HeadAblation:
     def full_pass(self) -> tuple[PassResult, AblationListener, BlockOutputs]:
         """The result of the pass with all heads but those in `off`, and what was recorded in it."""
         blocks = BlockOutputs.of_model(self.model.model)
-        listener = AblationListener(kind=self.model_input.kind, layers=(), ablations=[self.off])
+        kind = self.model_input.kind
+        listener = AblationListener(kind=kind, layers=(), ablations=[self.off], hidden=self.hidden)
         (result,) = self._run(listener, blocks.recording(listener))
         return result, listener, blocks
 

@@ -25,7 +25,12 @@ from attnviz.options.values import AblationValue, AttentionKind
 from attnviz.traces.long_weights import report_progress
 from attnviz.traces.settings import DTYPES, HeadId
 from attnviz.traces.trained.band_masks import BandMasks
-from attnviz.traces.trained.captured_attention import CapturedAttention, MaskScores, Visible
+from attnviz.traces.trained.captured_attention import (
+    CapturedAttention,
+    HiddenKeys,
+    MaskScores,
+    Visible,
+)
 from attnviz.traces.trained.model_state import unchanged_model
 
 ATTENTION_NAME = "attnviz"  # under which transformers knows the attention function
@@ -73,6 +78,7 @@ class Listener:
     kind: AttentionKind = "self"
     layers: Collection[int] | None = None  # to capture; None: every layer
     off: Mapping[HeadId, AblationValue] = field(default_factory=dict)
+    hidden: HiddenKeys | None = None
     captured: list[CapturedAttention] = field(default_factory=list)
     outputs: dict[int, LayerOutput] = field(default_factory=dict)  # by number of captured layers
     layer_numbers: list[int] = field(default_factory=list)  # of all layers with this attention
@@ -139,6 +145,8 @@ class Listener:
             captured, head_contexts = captured.with_maps(self.choice, progress)
         else:
             head_contexts = captured.contexts()
+            if self.hidden is not None:
+                captured.hide_keys(head_contexts, self.hidden)
         contexts = head_contexts[None].transpose(1, 2).contiguous()
         if is_wanted:
             self.captured.append(captured)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -24,6 +24,7 @@ from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.machine import memory
 from attnviz.options.values import AblationValue, AttentionKind
 from attnviz.traces.long_weights import StreamedWeights, report_progress
+from attnviz.traces.settings import HeadId
 from attnviz.traces.weights import InMemoryWeights, Stage, Weights, head_mask, tensor_to_numpy
 from attnviz.wording.surfaces import opt
 from attnviz.wording.words import counted, with_summary
@@ -32,6 +33,15 @@ CAPTURED_CELLS_AT_ONCE = 2**18  # of all heads; several tensors of this size exi
 MAP_BLOCKS = 64  # on each side of a map that is not shown
 Visible = Bool[Tensor, "*#head query key"]
 MaskScores = Float[Tensor, "*#head query key"] | None
+
+
+@dataclass(frozen=True)
+class HiddenKeys:
+    """Keys that some heads hide from one query, in one pass of a model."""
+
+    query: int
+    keys: tuple[int, ...]
+    heads: Collection[HeadId]
 
 
 @with_summary
@@ -66,19 +76,28 @@ class CapturedAttention:
         return self.heads * self.queries.shape[1] * self.keys.shape[1]
 
     def attend(
-        self, rows: slice = FULL_SLICE, heads: slice = FULL_SLICE, *, mixed: bool = True
+        self,
+        rows: slice = FULL_SLICE,
+        heads: slice = FULL_SLICE,
+        *,
+        mixed: bool = True,
+        hidden_keys: Sequence[int] = (),
     ) -> AttentionStages:
         """Compute the stages of attention for the queries in `rows` and the heads in `heads`.
 
         Ablation (`off`) is not applied. `mixed=False` leaves out the contexts, for callers that
-        need weights only.
+        need weights only; `hidden_keys` are hidden, too.
         """
         values = self._expand_groups(self.values if mixed else self.values[..., :0], heads)
         queries = self.queries if rows is heads is FULL_SLICE else self.queries[heads, rows]
+        visible = self.visible_part(rows, heads)
+        if hidden_keys:
+            visible = visible.clone()
+            visible[..., list(hidden_keys)] = False
         return arithmetic.compute_attention(
             arithmetic.similarity(queries, self._expand_groups(self.keys, heads)),
             values,
-            self.visible_part(rows, heads),
+            visible,
             scale=self.scale,
             soft_cap=self.soft_cap,
             bias=None if self.bias is None else _mask_part(self.bias, rows, heads),
@@ -141,6 +160,16 @@ class CapturedAttention:
             summary = self.long_attention.summarize(SummaryChoice(MAP_BLOCKS, statistics=False))
             contexts = summary.contexts.to(self.values.dtype)
         return arithmetic.switch_off_heads(contexts, self.off)
+
+    def hide_keys(
+        self, contexts: Float[Tensor, "head query value_width"], hidden: HiddenKeys
+    ) -> None:
+        """Compute, in place, what some heads pass on to a query that does not see some keys."""
+        heads = [head for layer, head in hidden.heads if layer == self.layer]
+        if heads:
+            rows = slice(hidden.query, hidden.query + 1)
+            without = self.attend(rows, hidden_keys=hidden.keys).contexts
+            contexts[heads, hidden.query] = without[heads, 0].to(contexts.dtype)
 
     @property
     def _has_gradient(self) -> bool:

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 MOST_ADDED_LETTERS = 1_000_000  # that a template makes of a message, beside the message itself
 LONGEST_WAIT = 60  # seconds, on a machine that does much else
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+Message = Mapping[str, str]  # its role and its content
 CPU_SECONDS, MEMORY_BYTES = 5, 10**9
 MOST_ERROR_LETTERS = 1000  # of what a template raises
 
@@ -27,8 +29,8 @@ class TemplateError(Exception):
     """What a template ends with instead of a text."""
 
 
-def fill_in_template(tokenizer: Any, message: str) -> str:
-    """Return a conversation that begins with a user's message, up to where the answer comes.
+def fill_in_template(tokenizer: Any, conversations: Sequence[Sequence[Message]]) -> list[str]:
+    """Return each conversation as a text, up to where the answer comes.
 
     It is what `tokenizer.apply_chat_template` returns. TemplateError: the template fails, or takes
     too much time or memory.
@@ -40,16 +42,17 @@ def fill_in_template(tokenizer: Any, message: str) -> str:
     except Exception as error:  # transformers raises several kinds for an odd template
         raise TemplateError(str(error)) from error
     arguments = {
-        "conversations": [[{"role": "user", "content": message}]],
+        "conversations": conversations,
         "chat_template": template,
         "add_generation_prompt": True,
         **tokenizer.special_tokens_map,
     }
-    return _fill_in(json.dumps(arguments, default=str), len(message) + MOST_ADDED_LETTERS)
+    longest = max(sum(len(message["content"]) for message in each) for each in conversations)
+    return _fill_in(json.dumps(arguments, default=str), longest + MOST_ADDED_LETTERS)
 
 
 @lru_cache(maxsize=16)
-def _fill_in(arguments: str, most_letters: int) -> str:
+def _fill_in(arguments: str, most_letters: int) -> list[str]:
     request = {"path": sys.path, "most_letters": most_letters, "arguments": json.loads(arguments)}
     try:
         process = subprocess.run(
@@ -68,10 +71,10 @@ def _fill_in(arguments: str, most_letters: int) -> str:
     if process.returncode < 0:  # a signal ended it
         raise TemplateError(f"it takes more than {CPU_SECONDS} seconds")
     answer = json.loads(process.stdout) if process.returncode == 0 else {}
-    if "text" not in answer:
+    if "texts" not in answer:
         raise TemplateError(answer.get("error", "the process for it ended early"))
-    text: str = answer["text"]
-    return text
+    texts: list[str] = answer["texts"]
+    return texts
 
 
 def limit_work() -> None:
@@ -93,16 +96,15 @@ def limit_work() -> None:
 
 
 def fill_in(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the `text` that a template makes, or the `error` that it ends with."""
+    """Return the `texts` that a template makes, or the `error` that it ends with."""
     sys.path[:] = request["path"]
     from transformers.utils.chat_template_utils import render_jinja_template
 
     limit_work()
     try:
         texts_and_places: Any = render_jinja_template(**request["arguments"])
-        text = texts_and_places[0][0]
-        if len(text) <= request["most_letters"]:
-            return {"text": text}
+        if all(len(text) <= request["most_letters"] for text in texts_and_places[0]):
+            return {"texts": texts_and_places[0]}
         return {"error": f"it makes more than {request['most_letters']:,} letters"}
     except MemoryError:
         return {"error": f"it takes more than {MEMORY_BYTES // 10**9} GB of memory"}

@@ -17,13 +17,12 @@ from attnviz.errors import AttnvizError, opt, warn_with_note
 from attnviz.tokens.gpt2 import byte_spelling
 from attnviz.tokens.tokenizer_limits import within_limit
 from attnviz.tokens.tokens import Tokens, piece_phrase
-from attnviz.traces.trained.chat_template import TemplateError, fill_in_template
+from attnviz.traces.trained.conversation import Role, fill_in_conversation
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_location import ModelLocation
 from attnviz.traces.trained.refusals import (
     quiet_transformers,
     reporting_load_errors,
-    shorten_message,
 )
 from attnviz.wording.words import counted
 
@@ -200,12 +199,13 @@ def cut_text(
 ) -> Tokens:
     """Return the tokens of a text, with those that the model's tokenizer adds, such as [CLS].
 
-    With `chat` they are those of a conversation, in which the text is the user's message and the
-    model's answer comes next. Refuses more tokens than the model has positions for, or with
-    `truncate` leaves out the last ones and gives a note. `room`: how many tokens the model will
-    generate, which also need positions.
+    With `chat` they are those of a conversation, in which the text is the user's message, or a list
+    of messages, and the model's answer comes next. Refuses more tokens than the model has positions
+    for, or with `truncate` leaves out the last ones and gives a note. `room`: how many tokens the
+    model will generate, which also need positions.
     """
-    read_text, choices = text, {}
+    read_text, choices = text, dict[str, Any]()
+    roles: tuple[Role, ...] = ()
     if chat:
         if truncate:
             raise AttnvizError(
@@ -214,7 +214,8 @@ def cut_text(
                 "leave out one of them",
                 about="truncate",
             )
-        read_text, choices = _as_conversation(model, text), {"add_special_tokens": False}
+        read_text, roles = fill_in_conversation(model, text)
+        choices["add_special_tokens"] = False
     encoding = _encode_text(model, read_text, **choices)
     if not encoding["input_ids"]:
         maker = "chat template" if chat and not read_text else "tokenizer"
@@ -233,28 +234,8 @@ def cut_text(
         )
         encoding = _encode_text(model, text, truncation=True, max_length=longest)
     pieces = tokenizer_spelling(model.tokenizer).pieces_of_text(read_text, encoding)
-    return tokens_of_pieces(text, pieces)
-
-
-def _as_conversation(model: LoadedTransformer, text: str) -> str:
-    """Return a text in the model's chat template: the user's message, and the start of an answer.
-
-    Refuses a model without a template, and a text that its template does not accept.
-    """
-    if not getattr(model.tokenizer, "chat_template", None):
-        raise AttnvizError(
-            f"the model '{model.name}' has no chat template: it was not trained to answer messages",
-            f"leave {opt.chat} out, or use an instruction-tuned model",
-            about="chat",
-        )
-    try:
-        return fill_in_template(model.tokenizer, text)
-    except TemplateError as error:
-        raise AttnvizError(
-            f"the chat template of the model '{model.name}' fails: {shorten_message(str(error))}",
-            f"leave {opt.chat} out",
-            about="chat",
-        ) from error
+    tokens = tokens_of_pieces(text, pieces)
+    return replace(tokens, read=read_text, roles=roles) if chat else tokens
 
 
 def cut_texts(
@@ -293,13 +274,13 @@ def tokens_of_ids(
         text = model.tokenizer.decode(ids, skip_special_tokens=True)
         return tokens_of_pieces(text, pieces)
     added = tokens_of_pieces(beginning.text, pieces)
-    return Tokens(
-        beginning.text,
-        beginning.pieces + added.pieces,
-        ids,
-        beginning.spaced + added.spaced,
-        beginning.words + added.words,
-        beginning.special | frozenset(position + first_new for position in added.special),
+    return replace(
+        beginning,
+        pieces=beginning.pieces + added.pieces,
+        ids=ids,
+        spaced=beginning.spaced + added.spaced,
+        words=beginning.words + added.words,
+        special=beginning.special | frozenset(each + first_new for each in added.special),
     )
 
 

@@ -15,6 +15,7 @@ from attnviz.analysis.inspection.token_query import (
 )
 from attnviz.traces.inputs import build_source, source_command
 from attnviz.views.answer_tables import best_answers_grid
+from attnviz.views.conclusions.findings import choose_sentence
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Overview
@@ -60,6 +61,7 @@ from attnviz.views.view import (
     Excerpt,
     Group,
     PanelTitle,
+    Shot,
     TableData,
     View,
     build_page,
@@ -121,7 +123,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
         excerpt=content.excerpt,
         closing=(*content.closing, *map(as_sentence, notes)),
         head_explorer=partial(_explored, inspection),
-        film=partial(generation_film, inspection),
+        film=partial(_film, inspection),
         slides=content.slides,
         data=content.data,
         provenance=trace.provenance,
@@ -130,8 +132,20 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
 
 
 def _explored(inspection: Inspection) -> HeadExplorer:
+    if inspection.options.segments is not None:
+        from attnviz.views.inspection.segments import explore_segments
+
+        return explore_segments(inspection.segments)
     is_long = long_heads.is_long(inspection)
     return (long_heads.explore_long_heads if is_long else explored_of_inspection)(inspection)
+
+
+def _film(inspection: Inspection) -> tuple[Shot, ...]:
+    if inspection.options.segments is not None:
+        from attnviz.views.inspection.segments import segment_film
+
+        return segment_film(inspection.segments, inspection)
+    return generation_film(inspection)
 
 
 def _inspect_command(inspection: Inspection) -> Command | None:
@@ -172,6 +186,8 @@ def _show_inspection(inspection: Inspection) -> ShownInspection:
     looking = inspection.options
     if looking.by == "effect":
         return _show_effects(inspection)
+    if looking.segments is not None:
+        return _show_segments(inspection)
     if looking.source is not None:
         return _show_link(inspection)
     if long_heads.is_long(inspection):
@@ -364,6 +380,26 @@ def _show_link(inspection: Inspection) -> ShownInspection:
     )
     screen, picture = Group("link", screen_parts or parts), Group("link", parts)
     return ShownInspection((screen,), data, title, closing, picture=(picture,))
+
+
+def _show_segments(inspection: Inspection) -> ShownInspection:
+    """Return what the answer reads of each segment: bars of the clearest head, of heads, and the
+    passages; who reads whom, and curves by layer."""
+    from attnviz.views.inspection import segments
+
+    reading, name = inspection.segments, inspection.options.without_segment
+    title = choose_sentence(segments.SEGMENT_FINDINGS, reading)
+    effect = None if name is None else reading.effect_without(name)
+    sentences = segments.segment_sentences(reading, effect)
+    screen, picture, excerpt = segments.segment_groups(reading, inspection)
+    return ShownInspection(
+        tuple(screen),
+        segments.segments_data(reading),
+        title,
+        tuple(map(as_sentence, sentences)),
+        Excerpt(tuple(excerpt), "--full shows all, the layers, and who reads whom"),
+        picture=tuple(picture),
+    )
 
 
 def _show_query(inspection: Inspection, query: int | str) -> ShownInspection:

@@ -1,0 +1,312 @@
+"""Segments of a prompt: how much a token, such as the last one, reads of each, in each head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from attnviz.analysis.inspection.patterns import (
+    MIN_SAMPLED_QUERIES,
+    is_majority,
+    most_attended_keys,
+    sampled_queries,
+)
+from attnviz.cells import FULL_SLICE
+from attnviz.errors import AttnvizError, opt, unknown_name_error
+from attnviz.heads.changes import in_groups
+from attnviz.heads.head import Head
+from attnviz.machine import files
+from attnviz.tokens.grouping import Grouping, Groups
+from attnviz.tokens.segments import (
+    OTHER_LABELS,
+    SEGMENT_KINDS,
+    NamedSegments,
+    Segments,
+    cut_into_segments,
+)
+from attnviz.traces import toml_reader
+from attnviz.traces.trace import Trace
+from attnviz.traces.trained.captured_attention import HiddenKeys
+
+if TYPE_CHECKING:
+    from attnviz.analysis.inspection.effects import HiddenEffect
+
+SINK = "sink"
+SINK_HEADS_SHARE = 0.05  # of the heads: in so many, most tokens read a key of the sink most
+STANDOUT_LIFT = 0.25  # a share this much above an even spread and other tokens' stands out
+NEARBY_TOKENS = 16  # before the query: read by many heads wherever they stand
+SEGMENTS_SUFFIX = ".toml"
+
+Shares = Float[np.ndarray, "query head segment"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SegmentLink:
+    """How much one token reads of one segment in one head, beside what it is compared with."""
+
+    head: int
+    query: int
+    segment: int
+    share: float
+    even: float  # if the token attended evenly to all keys that it sees
+    others: float  # the mean of other tokens that see all of the segment; NaN if there are none
+
+    @property
+    def base(self) -> float:
+        return float(np.fmax(self.even, self.others))
+
+    @property
+    def lift(self) -> float:
+        return self.share - self.base
+
+    @property
+    def stands_out(self) -> bool:
+        return self.lift >= STANDOUT_LIFT
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentReading:
+    """What some tokens of a text read of its segments: of each head a share for each segment.
+
+    The sink comes first: the first token, and keys that most tokens read most.
+    """
+
+    trace: Trace
+    heads: tuple[Head, ...]
+    text_segments: Segments  # of the keys
+    queries: tuple[int, ...]
+
+    @cached_property
+    def sinks(self) -> tuple[int, ...]:
+        """The positions of the first token, and of keys that most tokens read most in at least one
+        of twenty heads."""
+        count = len(self.heads[0].rows)
+        rows = slice(0, count, -(-count // MIN_SAMPLED_QUERIES))
+        heads_by_key = np.zeros(len(self.heads[0].columns))
+        for head in self.heads:
+            patch = head.cells.window(rows, FULL_SLICE)
+            keys = most_attended_keys(patch.values[(~patch.hidden).sum(1) > 1])
+            for key, queries in zip(*np.unique(keys, return_counts=True), strict=True):
+                heads_by_key[key] += key >= 0 and is_majority(queries, len(keys))
+        is_sink = heads_by_key >= SINK_HEADS_SHARE * len(self.heads)
+        is_sink &= heads_by_key > 0
+        is_sink[0] = True
+        return tuple(np.flatnonzero(is_sink).tolist())
+
+    @cached_property
+    def segments(self) -> Grouping:
+        """The sink, and what the sink leaves of each segment."""
+        keys = frozenset(range(len(self.heads[0].columns)))
+        rest = self.text_segments.keep(keys - frozenset(self.sinks))
+        return replace(
+            rest,
+            groups=(self.sinks, *rest.groups),
+            labels=(SINK, *rest.labels),
+            numbers=(0, *rest.numbers),
+        )
+
+    @cached_property
+    def own_segments(self) -> tuple[frozenset[int], ...]:
+        """The segments that are not asked about, of each query: the sink, and those where it and
+        the question stand, which many heads read whatever is there."""
+        return tuple(frozenset((0, *self._own_of(query))) for query in self.queries)
+
+    def _own_of(self, query: int) -> list[int]:
+        if not self.heads[0].reads_itself:
+            return []
+        text, last = self.text_segments, query
+        if self.trace.prompt is not None:
+            last = min(query, self.trace.prompt - 1)
+        number_of = {
+            token: number
+            for number, group in zip(text.numbers, text.groups, strict=True)
+            for token in group
+        }
+        question = number_of[last]
+        if text.labels[question - 1] in OTHER_LABELS:
+            earlier = (number_of[token] for token in range(last, -1, -1))
+            question = next((each for each in earlier if each != question), question)
+        own = {number_of[query], number_of[last], question}
+        return [index for index, number in enumerate(self.segments.numbers) if number in own]
+
+    @cached_property
+    def tables(self) -> tuple[Shares, Shares, Float[np.ndarray, "head segment"]]:
+        """The share that each query gives each segment in each head; that of an even spread; and
+        the mean share of the other tokens that see all of it."""
+        per_head = [self._read_head(head) for head in self.heads]
+        shares, evens, others = (np.stack(numbers) for numbers in zip(*per_head, strict=True))
+        return shares.swapaxes(0, 1), evens.swapaxes(0, 1), others
+
+    def _read_head(self, head: Head) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        own = [_shares_of_rows(head, slice(query, query + 1), self.segments.groups)
+               for query in self.queries]  # fmt: skip
+        shares, visible = (np.concatenate(rows) for rows in zip(*own, strict=True))
+        evens = visible / np.maximum(visible.sum(1, keepdims=True), 1)
+        rows = sampled_queries(len(head.rows))
+        other_shares, visible = _shares_of_rows(head, rows, self.segments.groups)
+        counts = self._others(head, rows) & (visible == [*map(len, self.segments.groups)])
+        with np.errstate(invalid="ignore"):
+            others = (other_shares * counts).sum(0) / counts.sum(0)
+        return shares, evens, others
+
+    def _others(self, head: Head, rows: slice) -> Bool[np.ndarray, "query segment"]:
+        """Return which rows are other tokens for which segment: not in it, not asked about, and not
+        written by the model."""
+        places = range(len(head.rows))[rows]
+        prompt = len(head.rows) if self.trace.prompt is None else self.trace.prompt
+        own = self.text_segments.groups if head.reads_itself else ()
+        number_of = {place: number for number, group in enumerate(own, 1) for place in group}
+        is_other = [place < prompt and place not in self.queries for place in places]
+        numbers = np.array([number_of.get(place, -1) for place in places])
+        return np.array(is_other)[:, None] & (numbers[:, None] != self.segments.numbers)
+
+    def link(self, query: int, head: int, segment: int) -> SegmentLink:
+        """Return what a query reads of a segment in a head, all by their indices."""
+        shares, evens, others = self.tables
+        return SegmentLink(
+            head=head,
+            query=query,
+            segment=segment,
+            share=float(shares[query, head, segment]),
+            even=float(evens[query, head, segment]),
+            others=float(others[head, segment]),
+        )
+
+    @cached_property
+    def links(self) -> tuple[tuple[SegmentLink, ...], ...]:
+        """For each query the segment of each head that it reads most above its base rate, the
+        clearest first; none where it sees no other segment than its own."""
+        shares, evens, others = self.tables
+        lifts = shares - np.fmax(evens, others)
+        links = []
+        for query, own in enumerate(self.own_segments):
+            asked = [index for index in range(len(self.segments.groups)) if index not in own]
+            best = lifts[query][:, asked].argmax(1) if asked else ()
+            found = [self.link(query, head, asked[index]) for head, index in enumerate(best)]
+            links.append(tuple(sorted(found, key=lambda link: -link.lift)))
+        return tuple(links)
+
+    @cached_property
+    def clearest(self) -> SegmentLink | None:
+        """The link furthest above its base rate, of all queries, heads and segments."""
+        firsts = [links[0] for links in self.links if links]
+        return max(firsts, key=lambda link: link.lift, default=None)
+
+    @property
+    def query(self) -> int:
+        """The index of the query that is shown where there are several."""
+        return 0 if self.clearest is None else self.clearest.query
+
+    def mean_shares(self, query: int) -> Float[np.ndarray, "segment"]:
+        means: Float[np.ndarray, "segment"] = np.mean(self.tables[0][query], axis=0)
+        return means
+
+    @cached_property
+    def layer_shares(self) -> dict[int, Float[np.ndarray, "segment"]]:
+        """The mean share of each segment over the heads of each layer, of the query shown."""
+        rows: dict[int, list[np.ndarray]] = {}
+        for head, shares in zip(self.heads, self.tables[0][self.query], strict=True):
+            rows.setdefault(head.layer.layer, []).append(shares)
+        return {layer: np.mean(shares, axis=0) for layer, shares in rows.items()}
+
+    def head_of_segments(self, head: int) -> Head:
+        """Return a head with a row and a column for each segment: who reads whom."""
+        return in_groups(self.heads[head], self.text_segments, self.segments)
+
+    def effect_without(self, name: str) -> HiddenEffect:
+        """Return how the output changes at the query shown if no head of these reads a segment
+        there; refuse a name that no segment has."""
+        from attnviz.analysis.inspection.effects import measure_hidden_keys
+
+        label = self.segment_named(name)
+        heads = [(head.layer.layer, head.number) for head in self.heads]
+        keys = self.segments.groups[label]
+        hidden = HiddenKeys(self.queries[self.query], keys, heads)
+        return measure_hidden_keys(self.trace, self.segments.labels[label], hidden)
+
+    def segment_named(self, name: str) -> int:
+        """Return the index of the segment with a name or a number; refuse what none or several
+        have."""
+        numbers = [*map(str, self.segments.numbers)]
+        named = [index for index, label in enumerate(self.segments.labels) if label == name]
+        if not named and not self.text_segments.is_named and name in numbers[1:]:
+            named = [numbers.index(name)]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            raise AttnvizError(
+                f"'{name}' are {len(named)} segments",
+                f"give the number of one: {opt.without_segment:{numbers[named[0]]}}",
+                about="without_segment",
+            )
+        raise unknown_name_error("segment", name, self.segments.labels, about="without_segment")
+
+    def passage_token(self, link: SegmentLink) -> int | None:
+        """Return the token of a link's segment that is read most; None if all are near the query,
+        where many heads read whatever is there."""
+        head, query = self.heads[link.head], self.queries[link.query]
+        row = head.cells.row(query).values[0]
+        near = range(query - NEARBY_TOKENS + 1, query + 1) if head.reads_itself else ()
+        tokens = [token for token in self.segments.groups[link.segment] if token not in near]
+        return max(tokens, key=lambda token: float(row[token]), default=None)
+
+
+def _shares_of_rows(
+    head: Head, rows: slice, groups: Groups
+) -> tuple[Float[np.ndarray, "query segment"], Float[np.ndarray, "query segment"]]:
+    """Return the sum of the weights on each group of keys, and how many of its keys are visible.
+
+    What a model gives to no key, but to a score of its own, goes to the first group, the sink.
+    """
+    patch = head.cells.window(rows, FULL_SLICE)
+    order = np.concatenate(groups)
+    starts = np.cumsum([0, *map(len, groups[:-1])])
+    shares = np.add.reduceat(patch.values[:, order], starts, axis=1, dtype=np.float64)
+    visible = np.add.reduceat(~patch.hidden[:, order], starts, axis=1, dtype=np.int64)
+    totals = patch.values.sum(1, dtype=np.float64)
+    shares[:, 0] += np.where(totals > 0, np.maximum(1 - totals, 0), 0)
+    return shares, visible
+
+
+def read_segments(
+    trace: Trace, heads: tuple[Head, ...], chosen: str | Mapping[str, Any], query: int | None
+) -> SegmentReading:
+    """Return what a token reads of the segments; by default the last one, or each that came before
+    one that the model wrote."""
+    keys = heads[0].columns.tokens
+    prompt = trace.prompt if heads[0].reads_itself else None
+    segments = cut_into_segments(keys, segment_choice(chosen), prompt)
+    rows = heads[0].rows.tokens
+    if query is not None:
+        queries: Sequence[int] = (query,)
+    elif trace.prompt is not None:
+        queries = range(trace.prompt - 1, len(rows) - 1)
+    else:
+        queries = [token for token in range(len(rows)) if token not in rows.special][-1:]
+    return SegmentReading(trace, heads, segments, tuple(queries or (len(rows) - 1,)))
+
+
+def segment_choice(chosen: str | Mapping[str, Any]) -> str | NamedSegments:
+    """Return a kind of segments, or those of a TOML file by name; refuse another kind or file."""
+    if not isinstance(chosen, str):
+        return dict(chosen)
+    if chosen in SEGMENT_KINDS or not chosen.endswith(SEGMENTS_SUFFIX):
+        return chosen
+    contents = toml_reader.parse(files.read_text(Path(chosen)), chosen)
+    named: dict[str, str | range] = {}
+    for name, value in contents.items():
+        is_span = isinstance(value, list) and [*map(type, value)] == [int, int]
+        if not is_span and not isinstance(value, str):
+            raise AttnvizError(
+                f"'{name}' in '{chosen}' is no text and no two numbers of tokens",
+                f'write {name} = "its words", or {name} = [12, 80]',
+                about="segments",
+            )
+        named[name] = range(value[0] - 1, value[1]) if is_span else value
+    return named

@@ -1,0 +1,233 @@
+"""Segments: the parts of a text, such as paragraphs, cut by the offsets of the whole text."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from attnviz.errors import AttnvizError, opt, shorten_text
+from attnviz.tokens.grouping import Grouping, beginning_of_group, sentences_of_text
+from attnviz.tokens.tokens import Tokens
+from attnviz.wording.words import counted
+
+ANSWER, REST, TEMPLATE, SPECIAL = "answer", "rest", "template", "special tokens"
+OTHER_LABELS = (REST, TEMPLATE, SPECIAL)  # of tokens that stand in none of the parts
+PARAGRAPH_START = re.compile(rb"(?:\A|\n[^\S\n]*\n)\s*(?=\S)")
+LINE_START = re.compile(rb"(?:\A|\n)\s*(?=\S)")
+SPACES = re.compile(rb"(?:\s|\xc2\xa0|\xe3\x80\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf])*")
+MAX_QUOTED_LETTERS = 40
+Part = tuple[str, int, int]  # a name, and where the part begins and ends among the bytes
+NamedSegments = Mapping[str, str | range]  # texts, or positions of tokens from 0
+
+
+@dataclass(frozen=True)
+class Segments(Grouping):
+    """The parts of a text, which together have all of its tokens; a token across a border belongs
+    to the part in which it begins."""
+
+    crossing: int = 0  # how many tokens begin in one part and end in another
+    is_named: bool = True  # whether the labels are names; else they are how each part begins
+
+
+@dataclass(frozen=True)
+class TextAsRead:
+    """What a model read before it wrote any token, and where in it each token stands, without the
+    spaces around it: a blank token nowhere."""
+
+    tokens: Tokens
+    text: bytes
+    spans: tuple[range, ...]
+
+    @classmethod
+    def of_tokens(cls, tokens: Tokens, count: int) -> TextAsRead:
+        """Return the first `count` tokens in the text that they were cut from; or, where more was
+        read than is known, such as a template, in all pieces together."""
+        text = (tokens.read or tokens.text).encode(errors="surrogateescape")
+        spans = _find_pieces(tokens, count, text)
+        if spans is None:
+            text = bytes(_join_pieces(tokens, count))
+            spans = _find_pieces(tokens, count, text) or ()
+        return cls(tokens, text, spans)
+
+    def parts_from(self, starts: Iterable[int]) -> list[Part]:
+        """Return parts without names that begin at these bytes, each up to the next one."""
+        borders = [*starts, len(self.text)]
+        return [("", *ends) for ends in pairwise(borders)]
+
+    def find(self, name: str, part: str | range, taken: Sequence[Part]) -> Part:
+        """Return where a part is that is named by its text or its tokens: a text that others have
+        `taken` is looked for behind them."""
+        if isinstance(part, range):
+            if not part or part.start < 0 or part.stop > len(self.spans):
+                raise _segment_error(
+                    f"tokens {part.start + 1} to {part.stop} of '{name}' are not in the text, "
+                    f"which has {counted(len(self.spans), 'token')}"
+                )
+            stop = len(self.text)
+            if part.stop < len(self.spans):
+                stop = self.spans[part.stop].start
+            return name, self.spans[part.start].start, stop
+        wanted = part.strip().encode(errors="surrogateescape")
+        if not wanted:
+            raise _segment_error(f"the segment '{name}' is empty")
+        start = self.text.find(wanted)
+        while any(start < other_stop and other_start < start + len(wanted)
+                  for _, other_start, other_stop in taken) and start >= 0:  # fmt: skip
+            start = self.text.find(wanted, start + 1)
+        if start < 0:
+            is_there = "a second time " * (wanted in self.text)
+            quoted = shorten_text(" ".join(part.split()), MAX_QUOTED_LETTERS)
+            raise _segment_error(f"'{name}' is not {is_there}in the text: \"{quoted}\"")
+        return name, start, start + len(wanted)
+
+    def groups(self, parts: Sequence[Part]) -> tuple[list[list[int]], int]:
+        """Return the tokens of each part, and last those of none; and how many cross a border.
+
+        A blank token goes with the one before it, a special token with none.
+        """
+        starts = [start for _, start, _ in parts]
+        borders = sorted({border for _, *ends in parts for border in ends})
+        groups: list[list[int]] = [[] for _ in range(len(parts) + 1)]
+        own, crossing = 0, 0
+        for position, span in enumerate(self.spans):
+            if position in self.tokens.special:
+                own = len(parts)
+            elif span:
+                own = bisect_right(starts, span.start) - 1
+                if own < 0 or span.start >= parts[own][2]:
+                    own = len(parts)
+                next_border = bisect_right(borders, span.start)
+                crossing += next_border < len(borders) and borders[next_border] < span.stop
+            groups[own].append(position)
+        return groups, crossing
+
+
+def _find_pieces(tokens: Tokens, count: int, text: bytes) -> tuple[range, ...] | None:
+    """Return where each of the first tokens stands in a text; None if something else is there."""
+    spans, end = list[range](), 0
+    for position in range(count):
+        piece = tokens.pieces[position].strip()
+        starts = end, SPACES.match(text, end).end()  # type: ignore[union-attr]
+        start = next((each for each in starts if text.startswith(piece, each)), None)
+        if not piece or (start is None and position in tokens.special):
+            spans.append(range(end, end))
+        elif start is None:
+            return None
+        else:
+            end = start + len(piece)
+            spans.append(range(start, end))
+    return tuple(spans)
+
+
+def _join_pieces(tokens: Tokens, count: int) -> bytearray:
+    text = bytearray()
+    for piece, spaced in zip(tokens.pieces[:count], tokens.spaced, strict=False):
+        text += b" " * (spaced and not text[-1:].isspace() and not piece[:1].isspace()) + piece
+    return text
+
+
+@lru_cache(maxsize=4)
+def _cut_automatically(tokens: Tokens, kind: str, count: int) -> Segments:
+    read = TextAsRead.of_tokens(tokens, count)
+    parts = SEGMENT_KINDS[kind](read)
+    if kind == "roles":
+        return _segments(read, parts, "role", TEMPLATE)
+    return _segments(read, parts, kind.removesuffix("s"), SPECIAL, is_named=False)
+
+
+def cut_into_segments(
+    tokens: Tokens, choice: str | NamedSegments, prompt: int | None = None
+) -> Segments:
+    """Return the parts of a text: those of a kind (SEGMENT_KINDS), or those that are named by their
+    texts or tokens. What the model wrote after the first `prompt` tokens is a part of its own.
+
+    Refuses names of what is not there, of nothing, or of parts that overlap; and a single part.
+    """
+    count = len(tokens) if prompt is None else prompt
+    if isinstance(choice, str):
+        segments = _cut_automatically(tokens, choice, count)
+    else:
+        read, parts = TextAsRead.of_tokens(tokens, count), list[Part]()
+        for name, part in choice.items():
+            parts.append(read.find(name, part, parts))
+        segments = _segments(read, sorted(parts, key=lambda part: part[1]), "segment", REST)
+    if len(segments.groups) < 2:
+        raise AttnvizError(
+            f"the text is one {segments.unit}: there is nothing to compare it with",
+            f"try {opt.segments:sentences}, or name parts in a file: {opt.segments:parts.toml}",
+            about="segments",
+        )
+    return segments
+
+
+def _segments(
+    read: TextAsRead, parts: Sequence[Part], unit: str, rest: str, *, is_named: bool = True
+) -> Segments:
+    """Return the tokens of these parts; refuse parts that overlap, or in which no token begins."""
+    for (name, _, stop), (other, start, _) in pairwise(parts):
+        if start < stop:
+            raise _segment_error(f"the segments '{name}' and '{other}' overlap")
+    groups, crossing = read.groups(parts)
+    names = [name for name, _, _ in parts]
+    for name, group in zip(names, groups, strict=False):
+        if is_named and not group:
+            raise _segment_error(f"no token begins in '{name}'")
+    written = range(len(read.spans), len(read.tokens))
+    named = [*zip([*names, rest], groups, strict=True), (ANSWER, [*written])]
+    if not is_named:
+        named = [(name or beginning_of_group(read.tokens, tuple(group)), group)
+                 for name, group in named if group]  # fmt: skip
+    named = sorted(((name, group) for name, group in named if group), key=lambda each: each[1])
+    return Segments(
+        tuple(tuple(group) for _, group in named),
+        tuple(name for name, _ in named),
+        tuple(range(1, len(named) + 1)),
+        unit,
+        crossing,
+        is_named,
+    )
+
+
+def _role_parts(read: TextAsRead) -> list[Part]:
+    """Return the messages of a conversation by the roles of who wrote them, numbered where there
+    are several of one."""
+    roles, text = read.tokens.roles, read.tokens.read
+    if not roles or text.encode(errors="surrogateescape") != read.text:
+        raise AttnvizError(
+            f"{opt.segments:roles} are those of a conversation, and this text is none",
+            f"give a list of messages: {opt.chat} messages.json",
+            about="segments",
+        )
+    names, parts = [name for name, _, _ in roles], list[Part]()
+    for index, (name, *ends) in enumerate(roles):
+        number = f" {names[: index + 1].count(name)}" if names.count(name) > 1 else ""
+        start, stop = (len(text[:end].encode(errors="surrogateescape")) for end in ends)
+        parts.append((f"{name}{number}", start, stop))
+    return parts
+
+
+def _sentence_parts(read: TextAsRead) -> list[Part]:
+    groups = sentences_of_text(read.tokens).groups
+    starts = [group[0] for group in groups if not read.tokens.special.issuperset(group)]
+    return read.parts_from(read.spans[start].start for start in starts if start < len(read.spans))
+
+
+def _parts_at(starts: re.Pattern[bytes]) -> Callable[[TextAsRead], list[Part]]:
+    return lambda read: read.parts_from(match.end() for match in starts.finditer(read.text))
+
+
+SEGMENT_KINDS: dict[str, Callable[[TextAsRead], list[Part]]] = {
+    "sentences": _sentence_parts,
+    "lines": _parts_at(LINE_START),
+    "paragraphs": _parts_at(PARAGRAPH_START),
+    "roles": _role_parts,
+}
+
+
+def _segment_error(problem: str) -> AttnvizError:
+    hint = "give texts that are there word for word, or numbers of tokens, each in one segment"
+    return AttnvizError(problem, hint, about="segments")

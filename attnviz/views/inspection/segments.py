@@ -1,0 +1,419 @@
+"""What the answer reads of each segment of a prompt: words, bars, who reads whom, films, data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from attnviz.analysis.inspection.effects import HiddenEffect
+from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.segments import SegmentLink, SegmentReading
+from attnviz.cells import StoredCells
+from attnviz.traces.archive import trace_contents
+from attnviz.traces.settings import format_head_id
+from attnviz.views.conclusions.findings import (
+    ComparedAmount,
+    Finding,
+    finding_on,
+    otherwise,
+)
+from attnviz.views.even_spread import even_remark
+from attnviz.views.grids.axes import AXES_NOTE, Axis
+from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
+from attnviz.views.grids.grid import Curve, Curves, Grid
+from attnviz.views.grids.scales import weight_scale
+from attnviz.views.grids.words_and_bars import RankedBars
+from attnviz.views.heads.data import KEY_COLUMNS
+from attnviz.views.heads.passages import passage
+from attnviz.views.heads.sentences import quoted_token
+from attnviz.views.inspection.generated import generated_tokens
+from attnviz.views.inspection.map_numbers import row_scale
+from attnviz.views.inspection.token_reading import ranked_bars
+from attnviz.views.view import (
+    HEAD_COLUMNS,
+    Group,
+    Shot,
+    TableData,
+    TableLines,
+    WordColumns,
+    head_cells,
+    named_head_document,
+)
+from attnviz.wording.numbers import number_or_none, percent_text, share_text
+from attnviz.wording.words import bidi_isolated, counted
+
+MOST_CURVES = 6
+MOST_PICTURED = 8  # segments in their order; of more, those with the largest shares come first
+CLEAR_CHANGE = 0.1  # bits, or share of a vector's length
+SEGMENT_COLUMNS = (
+    *(*HEAD_COLUMNS, *KEY_COLUMNS[:2], "segment number", "segment"),
+    *("share", "even", "others"),
+)
+OTHERS_NOTE = "others = what other words that see all of it give it"
+CAVEAT = "shares say where heads look, not what the answer depends on"
+
+
+# Words
+
+
+def reader_text(reading: SegmentReading, query: int) -> str:
+    """Return who reads: `the answer`; `the answer before "is" (63)` of several words that the model
+    wrote; or a token, such as `"it" (12)`."""
+    trace, position = reading.trace, reading.queries[query]
+    rows = reading.heads[0].rows.tokens
+    if trace.prompt is not None and trace.prompt - 1 <= position < len(rows) - 1:
+        return f"the answer before {quoted_token(rows, position + 1)}"
+    predicts = trace.prediction is not None and trace.prediction.predicts == "next"
+    is_last = position == len(rows) - 1
+    return "the answer" if predicts and is_last else quoted_token(rows, position)
+
+
+def segment_text(reading: SegmentReading, index: int) -> str:
+    """Return a segment as a sentence names it: `"document B"`, `paragraph 6, "The password…",`."""
+    label = f'"{reading.segments.labels[index]}"'
+    if index == 0 or reading.text_segments.is_named:
+        return label if index else "the sink"
+    return f"{reading.segments.unit} {reading.segments.numbers[index]}, {label},"
+
+
+def _short_segment_text(reading: SegmentReading, index: int) -> str:
+    """Return a segment without how it begins: `"document B"`, `paragraph 6`."""
+    return segment_text(reading, index).partition(", ")[0]
+
+
+def _link_amount(link: SegmentLink) -> ComparedAmount:
+    others = "" if np.isnan(link.others) else f"; other words: {percent_text(link.others)}"
+    base = f"an even spread: {percent_text(link.even)}{others}"
+    return ComparedAmount(percent_text(link.share), base)
+
+
+def _clearest_amount(reading: SegmentReading) -> ComparedAmount:
+    assert reading.clearest is not None
+    return _link_amount(reading.clearest)
+
+
+def _standout_text(reading: SegmentReading, amount: ComparedAmount) -> str:
+    link = reading.clearest
+    assert link is not None
+    where, who = reading.heads[link.head].name, reader_text(reading, link.query)
+    segment = segment_text(reading, link.segment)
+    return f"In {where}, {who} reads {segment} {amount.text} ({amount.base})"
+
+
+def _nothing_clear_text(reading: SegmentReading, amount: ComparedAmount) -> str:
+    link = reading.clearest
+    assert link is not None
+    who, segment = reader_text(reading, link.query), segment_text(reading, link.segment)
+    head = reading.heads[link.head].name
+    return (
+        f"No {reading.segments.unit} stands out in what {who} reads; the closest is "
+        f"{segment} in {head}: {amount.text} ({amount.base})"
+    ).replace(',", in', '" in')
+
+
+SEGMENT_FINDINGS: tuple[Finding[SegmentReading], ...] = (
+    Finding(
+        "no other segment",
+        lambda reading: reading.clearest is None,
+        lambda reading: (
+            f"{reader_text(reading, 0)} sees no {reading.segments.unit} but its own".capitalize()
+        ),
+    ),
+    finding_on(
+        _clearest_amount,
+        "a segment stands out",
+        lambda reading: reading.clearest is not None and reading.clearest.stands_out,
+        _standout_text,
+    ),
+    finding_on(_clearest_amount, "no segment stands out", otherwise, _nothing_clear_text),
+)
+
+
+def segment_sentences(reading: SegmentReading, effect: HiddenEffect | None) -> Iterator[str]:
+    """Yield what the answer is, or how it changes without a segment; how many tokens cross a
+    border; and what a share does not say."""
+    answer = answer_text(reading, reading.query)
+    if effect is not None:
+        yield from effect_sentences(reading, effect)
+    elif answer:
+        yield f"the answer is {answer}; {CAVEAT}"
+    else:
+        yield CAVEAT
+    if count := reading.text_segments.crossing:
+        ending = "s cross a border: they count where they begin"
+        one = " crosses a border: it counts where it begins"
+        yield f"{count} token{one if count == 1 else ending}"
+
+
+def answer_text(reading: SegmentReading, query: int) -> str:
+    """Return the likeliest answer after a query with its probability; empty if it is not known."""
+    prediction, position = reading.trace.prediction, reading.queries[query]
+    if prediction is None or position not in prediction.asked_positions:
+        return ""
+    best = prediction.best(position, 1)[0]
+    probability = percent_text(float(prediction.probabilities[position, best]))
+    return f'"{bidi_isolated(prediction.answers[best])}" ({probability})'
+
+
+# Bars, tables and curves
+
+
+def _segments_axis(reading: SegmentReading, chosen: Sequence[int]) -> Axis:
+    labels, numbers = reading.segments.labels, reading.segments.numbers
+    is_named = reading.text_segments.is_named
+    shown = tuple("" if is_named or not index else str(numbers[index]) for index in chosen)
+    return Axis("", reading.segments.unit, tuple(labels[index] for index in chosen), shown)
+
+
+def segment_bars(
+    reading: SegmentReading,
+    inspection: Inspection,
+    query: int,
+    head: int,
+    *,
+    by_share: bool = False,
+) -> RankedBars:
+    """Return what a query reads of each segment in a head, in the text's order or by share."""
+    shares, evens, others = reading.tables
+    values, means = shares[query, head], reading.mean_shares(query)
+    order = np.argsort(-values, kind="stable").tolist() if by_share else range(len(values))
+    is_one = len(reading.heads) == 1
+    remarks = [
+        even_remark(float(values[index]), float(evens[query, head, index]))
+        + ("" if is_one else f" · mean {share_text(float(means[index]))}")
+        for index in order
+    ]
+    return ranked_bars(
+        f"what {reader_text(reading, query)} reads in {reading.heads[head].name}",
+        _segments_axis(reading, order),
+        values[order].tolist(),
+        remarks,
+        inspection.options,
+        row_scale(values, inspection.options),
+        other_values=others[head, order].tolist(),
+        note=OTHERS_NOTE + ("" if is_one else f" · mean = of {len(reading.heads)} heads"),
+    )
+
+
+def head_bars(reading: SegmentReading, inspection: Inspection, query: int) -> RankedBars:
+    """Return the heads by how much more a query reads of a segment than its base rate, each with
+    the token of that segment that it reads most, and the words around it."""
+    links = reading.links[query]
+    clear = sum(link.stands_out for link in links)
+    values = np.array([link.share for link in links])
+    names = tuple(reading.heads[link.head].name for link in links)
+    segments = {link.segment for link in links if link.stands_out}
+    of = f" {_short_segment_text(reading, *segments)}" if len(segments) == 1 else ""
+    verb = "reads" if clear < 2 else "read"
+    number = str(clear) if clear else "None"
+    clearly = f"{number} of {counted(len(links), 'head')} {verb}{of or ' a segment'} clearly"
+    return ranked_bars(
+        clearly,
+        Axis("", "head", names, ("",) * len(links)),
+        values.tolist(),
+        [_passage_remark(reading, link) for link in links],
+        inspection.options,
+        row_scale(values, inspection.options),
+        other_values=[link.others for link in links],
+        note="sorted by share − the larger of others and an even spread",
+    )
+
+
+def _passage_remark(reading: SegmentReading, link: SegmentLink) -> str:
+    """Return the number of a link's segment, or its name, and the passage that is read most."""
+    name = reading.segments.labels[link.segment]
+    if not reading.text_segments.is_named:
+        name = str(reading.segments.numbers[link.segment])
+    token = reading.passage_token(link)
+    text = "" if token is None else passage(reading.heads[0].columns.tokens, token)
+    return " · ".join(filter(None, (name, text)))
+
+
+def layer_curves(reading: SegmentReading) -> Curves:
+    """Return the mean share of the segments over the heads of each layer."""
+    layers = reading.layer_shares
+    shares = np.array([*layers.values()]).T
+    highest = sorted(np.argsort(-shares.max(1), kind="stable")[:MOST_CURVES].tolist())
+    names = _segments_axis(reading, highest).names
+    lines = [Curve(name, shares[index], shares[index], shares[index])
+             for name, index in zip(names, highest, strict=True)]  # fmt: skip
+    who = reader_text(reading, reading.query)
+    return Curves(f"what {who} reads, mean of the heads of each layer", "layer",
+                  tuple(map(float, layers)), tuple(lines))  # fmt: skip
+
+
+def segments_matrix(reading: SegmentReading, head: int) -> Grid:
+    """Return who reads whom: a row and a column for each segment."""
+    grouped = reading.head_of_segments(head)
+    bands = [grouped.cells.window(slice(row, row + 1), slice(None)) for row in range(len(grouped))]
+    cells = StoredCells(*(np.concatenate(parts) for parts in zip(
+        *((band.values, band.hidden) for band in bands), strict=True)))  # fmt: skip
+    own = reading.text_segments
+    numbers = ("" if own.is_named else str(number) for number in own.numbers)
+    rows = Axis("segment (reads)", own.unit, own.labels, tuple(numbers))
+    columns = _segments_axis(reading, range(len(reading.segments.groups)))
+    return Grid(
+        f"who reads whom in {reading.heads[head].name}",
+        rows,
+        replace(columns, title="segment (is read)"),
+        cells,
+        weight_scale(cells),
+        note="each row is the mean of a segment's tokens",
+        share=True,
+    )
+
+
+def segment_groups(
+    reading: SegmentReading, inspection: Inspection
+) -> tuple[list[Group], list[Group], list[Group]]:
+    """Return the groups of a whole screen, of a picture, and of a first screen."""
+    link, query = reading.clearest, reading.query
+    head = 0 if link is None else link.head
+    bars = segment_bars(reading, inspection, query, head)
+    first = segment_bars(reading, inspection, query, head, by_share=True)
+    by_head = [head_bars(reading, inspection, query)] if link else []
+    screen = [Group("segments", (bars, *by_head))]
+    if len(reading.layer_shares) > 1:
+        screen.append(Group("layers", (layer_curves(reading),)))
+    if reading.heads[head].reads_itself:
+        screen.append(Group("who reads whom", (segments_matrix(reading, head),)))
+    pictured = bars if len(bars.grid.rows) <= MOST_PICTURED else first
+    picture = screen[-1:] if inspection.options.as_ else [Group("segments", (pictured, *by_head))]
+    return screen, picture, [Group("segments", (first, *by_head))]
+
+
+def effect_sentences(reading: SegmentReading, effect: HiddenEffect) -> Iterator[str]:
+    """Yield how the answer changes without a segment, and whether that agrees with its share."""
+    links = [link for link in reading.links[reading.query] if link.stands_out]
+    index = reading.segment_named(effect.name)
+    readers = sum(link.segment == index for link in links)
+    count = len(effect.heads)
+    heads = f"all {count} heads" if count > 1 else format_head_id(*effect.heads[0])
+    segment, who = segment_text(reading, index), reader_text(reading, reading.query)
+    start = f"if {segment} is hidden from it in {heads}, {who}"
+    before, after = percent_text(effect.likely), percent_text(effect.likely_without)
+    if not effect.answer:
+        yield f"{start} changes its vector by {percent_text(effect.change)} of its length"
+    elif before == after:
+        yield f'{start} stays "{effect.answer}" ({before})'
+    else:
+        verb = "falls" if effect.likely_without < effect.likely else "rises"
+        other = ""
+        if effect.other_answer:
+            most = percent_text(effect.other_likely)
+            other = f', and "{effect.other_answer}" is likeliest ({most})'
+        yield f'{start} "{effect.answer}" {verb} from {before} to {after}{other}'
+    changes = effect.change >= CLEAR_CHANGE or bool(effect.other_answer)
+    if readers and not changes:
+        heads = counted(readers, "head")
+        yield f"share and effect disagree: {heads} read it clearly, and the answer stays"
+    if changes and not readers:
+        yield "share and effect disagree: no head reads it clearly, and the answer changes"
+
+
+# Films, pages and data
+
+
+def segment_film(reading: SegmentReading, inspection: Inspection) -> tuple[Shot, ...]:
+    """Return a frame for each token that the model wrote: what it read of each segment, in the head
+    in which a segment stands out most."""
+    if len(reading.queries) < 2 or reading.clearest is None:
+        return ()
+    head = reading.clearest.head
+    tokens = generated_tokens(reading.trace, reading.heads[0].rows)
+    written = {token.row: token for token in tokens}
+    longest = float(reading.tables[0][:, head].max())
+    shots = []
+    for query, position in enumerate(reading.queries):
+        bars = segment_bars(reading, inspection, query, head)
+        title = f"what it reads in {reading.heads[head].name}"
+        bars = replace(bars, longest=longest, grid=replace(bars.grid, title=title))
+        amount = int(reading.tables[0][query, head].argmax())
+        share = percent_text(float(reading.tables[0][query, head, amount]))
+        most = f"In {reading.heads[head].name}, it reads {segment_text(reading, amount)} {share}"
+        shots.append(Shot((Group("reading", (bars,)),), f"Next: {written[position].text}. {most}"))
+    return tuple(shots)
+
+
+def explore_segments(reading: SegmentReading) -> HeadExplorer:
+    """Return for a page what each query reads of each segment in each head, and in their mean."""
+    shares, evens, _ = reading.tables
+    side = reading.heads[0].rows
+    rows = Axis(
+        "query (reads)",
+        "token",
+        tuple(map(side.label, reading.queries)),
+        tuple(str(query + 1) for query in reading.queries),
+        (True,) * len(reading.queries),
+    )
+    columns = replace(
+        _segments_axis(reading, range(len(reading.segments.groups))), title="segment (is read)"
+    )
+    named = [("mean", "all", f"mean of {counted(len(reading.heads), 'head')}", shares.mean(1), 0)]
+    named += [
+        (head.layer.name, f"H{head.number}", head.name, shares[:, index], index)
+        for index, head in enumerate(reading.heads)
+    ]
+    maps = [
+        (row, column, HeadMap(
+            name=name,
+            query_axis=rows,
+            key_axis=columns,
+            weights=StoredCells(values, evens[:, index] == 0),
+        ))
+        for row, column, name, values, index in named
+    ]  # fmt: skip
+    first = 0 if reading.clearest is None else reading.clearest.head + 1
+    return arrange_heads(maps, query=reading.query, first=first, note=AXES_NOTE)
+
+
+def segments_data(reading: SegmentReading) -> TableData:
+    return TableData(
+        "segments", partial(_document, reading), SEGMENT_COLUMNS, partial(_lines, reading)
+    )
+
+
+def _document(reading: SegmentReading) -> Mapping[str, Any]:
+    shares, evens, others = reading.tables
+    side, segments = reading.heads[0].rows, reading.segments
+    rows = [
+        {
+            **named_head_document(head.name),
+            "share": shares[:, index],
+            "even": evens[:, index],
+            "others": [number_or_none(number) for number in others[index].tolist()],
+        }
+        for index, head in enumerate(reading.heads)
+    ]
+    return {
+        **trace_contents(reading.trace),
+        "segments": {
+            "queries": [query + 1 for query in reading.queries],
+            "labels": [side.label(query) for query in reading.queries],
+            "segments": [
+                {"number": number, "name": label, "tokens": [token + 1 for token in group]}
+                for number, label, group in zip(
+                    segments.numbers, segments.labels, segments.groups, strict=True
+                )
+            ],
+            "crossing": reading.text_segments.crossing,
+            "heads": rows,
+        },
+    }
+
+
+def _lines(reading: SegmentReading) -> Iterator[TableLines]:
+    """Yield the lines of each head and query: one for each segment."""
+    shares, evens, others = reading.tables
+    segments, side = reading.segments, reading.heads[0].rows
+    words = WordColumns((tuple(map(str, segments.numbers)), segments.labels))
+    for index, head in enumerate(reading.heads):
+        means = [number_or_none(number) for number in others[index].tolist()]
+        for query, position in enumerate(reading.queries):
+            cells = head_cells(head.name)
+            start: tuple[str | int, ...] = (*cells, position + 1, side.label(position))
+            yield TableLines(start, words, (shares[query, index], evens[query, index], means))
