@@ -72,6 +72,12 @@ TRAINING_RULES = typed_rules(
     "{option} is about training, and no task is given",
     "give a task, such as {opt.learn:reverse}, or leave {option} out",
 )
+NO_SEGMENTS_RULES = typed_rules(
+    ["segments"],
+    "{option} compares what is read of the segments of two texts, and here something else is "
+    "compared",
+    "give two texts, and a trained model: {opt.model:smollm2}",
+)
 
 
 # Options by what is compared, which takes each of their values in turn.
@@ -109,6 +115,7 @@ def _pair_rules(noun: str, name: str) -> list[Rule]:
     hint = f"give one {{opt.{name}}}, or leave"
     return [
         *TRAINING_RULES,
+        *NO_SEGMENTS_RULES,
         *_stream_rules("two results"),
         *typed_rules(
             ["other"], f"{problem} a second sentence {end}", f"{hint} the second sentence out"
@@ -122,6 +129,7 @@ def _checkpoint_rules() -> list[Rule]:
     hint = "leave out {opt.checkpoints}, or"
     return [
         *TRAINING_RULES,
+        *NO_SEGMENTS_RULES,
         *_stream_rules("checkpoints"),
         *typed_rules(["model", "trace"], f"{problem} {{option}} {end}", f"{hint} {{option}}"),
         *typed_rules(["other"], f"{problem} a second sentence {end}", f"{hint} a second sentence"),
@@ -229,6 +237,7 @@ MODES = (
         about=TWO_SENTENCES,
         example="OTHER --model minilm",
         is_chosen=lambda it: any(map(is_trained, it.model)),
+        others=("segments",),
         unlisted=(AttentionOptions, MatrixOptions),
         rules=[
             *TRAINING_RULES,
@@ -244,14 +253,16 @@ MODES = (
         is_chosen=lambda it: True,
         groups=(LongTextOptions,),
         others=("reference", "repeats", "curves", "mean"),
-        rules=[*TRAINING_RULES, *VARIED_RULES],
+        rules=[*TRAINING_RULES, *NO_SEGMENTS_RULES, *VARIED_RULES],
         deliver=deliver_comparison,
     ),
 )
 
 
 @accept_options(
-    without=("memory",), rarely=("steps", "until", "tokenizer", "checkpoints"), modes=MODES
+    without=("memory", "document"),
+    rarely=("steps", "until", "tokenizer", "checkpoints"),
+    modes=MODES,
 )
 def compare_command(options: CompareOptions) -> None:
     """Compare ways of attending: side by side, subtracted and measured.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 REFUSED_WITH_LEARN = (
     "text", "other", "file", "tokenizer", "trace", "checkpoints", "model", "given", "item",
     "embeddings", "reference", "mean", "curves", "query", "full", "dropout", "dtype", "layer",
-    "head",
+    "head", "segments",
     *TRAINED_ONLY_SETTINGS,
 )  # fmt: skip
 WIDTH_OPTIONS = ("dim", "head_dim")

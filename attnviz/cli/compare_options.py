@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attnviz.options.comparing import ComparisonOptions
+from attnviz.options.heads import SegmentOptions
 from attnviz.options.option import CommandOptions, option_class
 from attnviz.options.output import DeliveryOptions
 from attnviz.options.traces import (
@@ -25,6 +26,7 @@ class CompareOptions(
     SavedPairOptions,
     ComparisonOptions,
     ModelsOptions,
+    SegmentOptions,
     TrainedOptions,
     AttentionOptions,
     NumberOptions,

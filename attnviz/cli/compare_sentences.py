@@ -57,6 +57,9 @@ def deliver_sentence_comparison(
     chosen = _chosen_rows(options)
     InspectOptions(**chosen)  # which refuses a negative layer before the model is loaded
     command = command_line("compare", options, settings)
+    if options.segments is not None:
+        _deliver_segments(first, options, settings, chosen, command)
+        return
     comparison = _compare_two_runs(first, settings, options, chosen, command)
     changed = changed_options(settings) | chosen | {"by": options.by, "values": options.values}
     view_command = Command(
@@ -70,6 +73,35 @@ def deliver_sentence_comparison(
     quiet = options.quiet or saved is not None
     text_source.note_texts_name_files(options.text, options.other, quiet=quiet)
     text_source.note_split_sentence(options.text, options.other, quiet=quiet)
+
+
+def _deliver_segments(
+    first: str | Trace,
+    options: CompareOptions,
+    settings: Settings,
+    chosen: Mapping[str, Any],
+    command: str,
+) -> None:
+    """Show what the answer reads of the segments of two texts, side by side."""
+    if options.other is None:
+        raise AttnvizError(
+            f"{opt.segments} compares two texts, and there is one",
+            f"give both: {PATTERN_EXAMPLE}",
+            about="segments",
+        )
+    from attnviz.analysis.inspection.inspection import inspect
+    from attnviz.traces.from_text import trace
+    from attnviz.views.inspection.segment_pairs import view
+
+    traces = [first if not isinstance(first, str) else trace(first, settings, command=command)]
+    traces.append(trace(options.other, settings, command=command))
+    looking = InspectOptions(segments=options.segments, **chosen)
+    inspections = [inspect(each, segments=looking.segments, **chosen) for each in traces]
+    changed = {**changed_options(settings), **chosen, "segments": options.segments}
+    view_command = Command(
+        name="compare", argument=traces[0].text, second=options.other, options=changed
+    )
+    output.deliver_view(view(*inspections, command=view_command), options)
 
 
 def deliver_model_comparison(options: CompareOptions) -> None:

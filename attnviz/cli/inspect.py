@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -83,7 +83,7 @@ def inspect_command(options: InspectCommandOptions) -> None:
     attnviz inspect "The animal was tired" --layer 4 --head 7 -o head.png
     """
     output.refuse_undeliverable(options, suffixes())
-    looking = shared(options, InspectOptions, segments=_chosen_segments(options))
+    looking = shared(options, InspectOptions, segments=text_source.chosen_segments(options, ""))
     refuse_lines_without_picture(looking.as_, options)
     model_overrides = _model_overrides(options, looking)
     settings = validated_settings(
@@ -133,12 +133,10 @@ def _deliver_inspection(
     from attnviz.analysis.inspection.inspection import Inspection
 
     changed = changed_beside_output(options, *SOURCES) | {"query": options.query}
-    text = trace.text
-    if options.document and text is not None:
-        if options.segments is None:
-            looking = replace(looking, segments=text_source.question_segments(options, text))
-        text = text_source.without_documents(options, text)
-    command = Command(name="inspect", argument=text, options=changed)
+    text = trace.text or ""
+    looking = replace(looking, segments=text_source.chosen_segments(options, text))
+    argument = trace.text and text_source.without_documents(options, text)
+    command = Command(name="inspect", argument=argument, options=changed)
     track = partial(with_progress_bar, label="switching heads off", quiet=options.quiet)
     view = Inspection(trace=trace, options=looking, track=track).view_for_command(command=command)
     output.deliver_view(view, options)
@@ -146,11 +144,6 @@ def _deliver_inspection(
         text_source.note_text_names_file(options.text, quiet=options.quiet)
     if options.verify:
         print_checks(run_checks(trace), options)
-
-
-def _chosen_segments(options: InspectCommandOptions) -> str | Mapping[str, str] | None:
-    """Return the segments that are asked for: without a kind those of the documents."""
-    return options.segments or text_source.document_texts(options) or None
 
 
 def _checking_words_of(looking: InspectOptions) -> Callable[[], AbstractContextManager[None]]:

@@ -21,6 +21,7 @@ RULE_TABLES = {
     "Of a part of a text (--window A:B)": "attnviz.views.part_of_text:BESIDE_PART_RULES",
     "Of ways to draw (--as)": "attnviz.views.drawing_ways:DRAWING_RULES",
     "Of what is received (--show received)": "attnviz.views.drawing_ways:RECEIVED_RULES",
+    "Of segments of a prompt (--segments)": "attnviz.views.drawing_ways:SEGMENT_RULES",
     "attnviz inspect": "attnviz.analysis.inspection.inspect_options:INSPECT_RULES",
     "attnviz learn, and attnviz compare --learn": "attnviz.learning.choices:CHOICE_RULES",
 }

@@ -21,6 +21,7 @@ from attnviz.cli.modes import Mode, names_of
 from attnviz.cli.options import accept_options, command_line, validated_settings
 from attnviz.errors import AttnvizError, opt
 from attnviz.machine import environment, files
+from attnviz.options.heads import SegmentOptions
 from attnviz.options.option import option_class
 from attnviz.options.output import DeliveryOptions, LiveOptions, OutputOptions, ShowOptions
 from attnviz.options.traces import (
@@ -38,6 +39,7 @@ from attnviz.traces.parts import SHOW_RECEIVED, parts_to_show, refuse_scores_of_
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.views.drawing_ways import (
     RECEIVED_RULES,
+    SEGMENT_RULES,
     refuse_impossible_way,
     refuse_long_drawing,
 )
@@ -59,6 +61,7 @@ SETTING_GROUPS = (TracingOptions, MatrixOptions, BlockOptions, LongTextOptions)
 class RunOptions(
     TracingOptions,
     SavedOptions,
+    SegmentOptions,
     MatrixOptions,
     BlockOptions,
     LongTextOptions,
@@ -76,7 +79,7 @@ MODES = (
         about="trained transformers, which tokenize and attend in their own way",
         example="--model minilm",
         is_chosen=lambda it: is_trained(it.model) or it.typed & {*names_of(TrainedOptions)},
-        groups=(TrainedOptions,),
+        groups=(TrainedOptions, SegmentOptions),
     ),
     Mode(
         about="transformer blocks around the attention, or a second text",
@@ -125,6 +128,7 @@ def run_command(options: RunOptions) -> None:
             log=options.log,
             part=options.part,
             live=options.live,
+            segments=text_source.chosen_segments(options, trace.text or ""),
         )
     checks = run_checks(trace) if options.verify else []
     output.deliver_view(view, options)
@@ -136,7 +140,9 @@ def refuse_unshowable(options: RunOptions, settings: Settings) -> None:
     """Refuse what cannot be shown or drawn of any trace, before one is computed."""
     if options.show is not None:
         parts_to_show(options.part_names() or ())  # which refuses unknown names
-    refuse_undrawable(options)
+    if options.segments is None and not options.document:
+        refuse_undrawable(options)
+    check_rules(options, SEGMENT_RULES)
     if options.live:
         refuse_live_without_page(options.out)
         check_rules(settings, early_checks.LIVE_RULES)

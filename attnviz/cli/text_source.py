@@ -55,9 +55,13 @@ def without_documents(source: SourceOptions, text: str) -> str:
     return text.removeprefix("\n\n".join([*document_texts(source).values(), ""]))
 
 
-def question_segments(source: SourceOptions, text: str) -> dict[str, str]:
-    """Return the documents of a text, and what stands behind them, as segments by name."""
-    return {**document_texts(source), "question": without_documents(source, text)}
+def chosen_segments(source: SourceOptions, text: str) -> str | dict[str, str] | None:
+    """Return the kind of segments that is asked for; without one the documents of a text, and what
+    stands behind them, by name; None without any."""
+    kind: str | None = getattr(source, "segments", None)
+    if kind is not None or not (documents := document_texts(source)):
+        return kind
+    return {**documents, "question": without_documents(source, text)}
 
 
 def _read_text_source(source: SourceOptions, model: str | None, command: str) -> str:

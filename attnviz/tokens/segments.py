@@ -14,8 +14,8 @@ from attnviz.tokens.grouping import Grouping, beginning_of_group, sentences_of_t
 from attnviz.tokens.tokens import Tokens
 from attnviz.wording.words import counted
 
-ANSWER, REST, TEMPLATE, SPECIAL = "answer", "rest", "template", "special tokens"
-OTHER_LABELS = (REST, TEMPLATE, SPECIAL)  # of tokens that stand in none of the parts
+ANSWER, REST, TEMPLATE = "answer", "rest", "template"
+OTHER_LABELS = (REST, TEMPLATE)  # of tokens that stand in none of the parts
 PARAGRAPH_START = re.compile(rb"(?:\A|\n[^\S\n]*\n)\s*(?=\S)")
 LINE_START = re.compile(rb"(?:\A|\n)\s*(?=\S)")
 SPACES = re.compile(rb"(?:\s|\xc2\xa0|\xe3\x80\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf])*")
@@ -26,8 +26,8 @@ NamedSegments = Mapping[str, str | range]  # texts, or positions of tokens from 
 
 @dataclass(frozen=True)
 class Segments(Grouping):
-    """The parts of a text, which together have all of its tokens; a token across a border belongs
-    to the part in which it begins."""
+    """The parts of a text, which together have all of its tokens, but special ones where the parts
+    have no names; a token across a border belongs to the part in which it begins."""
 
     crossing: int = 0  # how many tokens begin in one part and end in another
     is_named: bool = True  # whether the labels are names; else they are how each part begins
@@ -136,7 +136,7 @@ def _cut_automatically(tokens: Tokens, kind: str, count: int) -> Segments:
     parts = SEGMENT_KINDS[kind](read)
     if kind == "roles":
         return _segments(read, parts, "role", TEMPLATE)
-    return _segments(read, parts, kind.removesuffix("s"), SPECIAL, is_named=False)
+    return _segments(read, parts, kind.removesuffix("s"), is_named=False)
 
 
 def cut_into_segments(
@@ -165,7 +165,7 @@ def cut_into_segments(
 
 
 def _segments(
-    read: TextAsRead, parts: Sequence[Part], unit: str, rest: str, *, is_named: bool = True
+    read: TextAsRead, parts: Sequence[Part], unit: str, rest: str = "", *, is_named: bool = True
 ) -> Segments:
     """Return the tokens of these parts; refuse parts that overlap, or in which no token begins."""
     for (name, _, stop), (other, start, _) in pairwise(parts):
@@ -177,10 +177,11 @@ def _segments(
         if is_named and not group:
             raise _segment_error(f"no token begins in '{name}'")
     written = range(len(read.spans), len(read.tokens))
-    named = [*zip([*names, rest], groups, strict=True), (ANSWER, [*written])]
+    named = [*zip(names, groups, strict=False), *[(rest, groups[-1])] * is_named]
     if not is_named:
-        named = [(name or beginning_of_group(read.tokens, tuple(group)), group)
-                 for name, group in named if group]  # fmt: skip
+        named = [(beginning_of_group(read.tokens, tuple(group)), group)
+                 for _, group in named if group]  # fmt: skip
+    named.append((ANSWER, [*written]))
     named = sorted(((name, group) for name, group in named if group), key=lambda each: each[1])
     return Segments(
         tuple(tuple(group) for _, group in named),
@@ -198,7 +199,7 @@ def _role_parts(read: TextAsRead) -> list[Part]:
     roles, text = read.tokens.roles, read.tokens.read
     if not roles or text.encode(errors="surrogateescape") != read.text:
         raise AttnvizError(
-            f"{opt.segments:roles} are those of a conversation, and this text is none",
+            f"{opt.segments:roles} are the messages of a conversation, and this text is none",
             f"give a list of messages: {opt.chat} messages.json",
             about="segments",
         )

@@ -49,6 +49,7 @@ class ViewKeywords(TypedDict, total=False):
     predict: bool
     query: int | str | None
     repeats: int
+    segments: str | Mapping[str, str | range] | None
     show: str | Sequence[str] | None
     step: str | Sequence[str] | None
 

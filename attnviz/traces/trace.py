@@ -407,6 +407,20 @@ class Trace(RanksHeads, Showable):
         ranking: Rows[Any] = pkgutil.resolve_name(INSPECT_FUNCTION)(self).ranking
         return ranking
 
+    def segments(
+        self,
+        kind: str | Mapping[str, str | range] = "paragraphs",
+        *,
+        query: int | str | None = None,
+    ) -> Any:
+        """Return an Inspection of what a token, by default the last one, reads of each part of the
+        text, in each head: `trace(prompt, model="smollm2").segments("sentences")`.
+
+        `kind` is "sentences", "lines", "paragraphs", "roles" or a .toml file; or texts, or ranges
+        of tokens from 0, by name.
+        """
+        return pkgutil.resolve_name(INSPECT_FUNCTION)(self, segments=kind, query=query)
+
     @property
     def n_layers(self) -> int:
         """The number of layers that were kept."""

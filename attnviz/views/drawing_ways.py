@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnviz.errors import AttnvizError, opt, refuse_unknown_name
-from attnviz.wording.rules import Rule, check_rules
+from attnviz.wording.rules import Rule, check_rules, rules_for
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,13 @@ RECEIVED_RULES = tuple(
         ("predict", lambda it: it.predict),
     )
 )  # fmt: skip
+
+SEGMENT_RULES = rules_for(
+    ("show", "part", "live", "log"),
+    lambda it: it.segments is not None,
+    "{opt.segments} sums up what is read of each segment, and {option} shows something else",
+    "leave one of them out",
+)
 
 
 def refuse_impossible_way(it: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import sqrt
@@ -27,6 +27,7 @@ from attnviz.views.answer_tables import (
 from attnviz.views.attention_facts import do_rows_sum_to_one, has_mask
 from attnviz.views.conclusions.weight_titles import head_weights_title
 from attnviz.views.drawing_ways import (
+    SEGMENT_RULES,
     choose_way,
     refuse_impossible_way,
     refuse_logarithm,
@@ -75,6 +76,7 @@ from attnviz.views.view import (
     TableData,
     View,
 )
+from attnviz.wording.rules import check_rules
 from attnviz.wording.words import and_list
 
 SCREEN_PARTS = ("weights", "context")
@@ -112,6 +114,7 @@ def view(
     log: bool = False,
     part: str | None = None,
     live: bool = False,
+    segments: str | Mapping[str, str | range] | None = None,
 ) -> View:
     """Return the View of parts of a Trace; with a query, of what that token attends to.
 
@@ -122,9 +125,11 @@ def view(
     view to the weights of these heads and refuse `show`. A trained transformer, or given weights of
     several heads, get the View of `inspect` unless `show` or `as_` is given. A `part`, such as
     "1200:1300,1:400", restricts it to the weights of these queries on these keys, from 1. A `live`
-    page contains the model, and computes it for other texts.
+    page contains the model, and computes it for other texts. `segments`, such as "paragraphs", are
+    parts of the text of which it is shown how much the last token, or the query, reads.
     """
-    choices = TraceChoices(show, query, as_, predict, layer, head, log, part, live)
+    choices = TraceChoices(show, query, as_, predict, layer, head, log, part, live, segments)
+    check_rules(choices, SEGMENT_RULES)
     road = next(road for road in ROADS if road.when(trace, choices))
     return road.view(trace, choices)
 
@@ -187,13 +192,14 @@ def _received_view(trace: Trace, choices: TraceChoices) -> View:
 
 def _inspection_view(trace: Trace, choices: TraceChoices) -> View:
     """Return the View of `attnviz inspect`, for traces with many heads."""
-    refuse_undrawable(trace, choices)
+    if choices.segments is None:
+        refuse_undrawable(trace, choices)
     from attnviz.analysis.inspection.inspect_options import InspectOptions
     from attnviz.analysis.inspection.inspection import Inspection
     from attnviz.analysis.inspection.token_query import command_options
     from attnviz.views.inspection.view import view as view_of_inspection
 
-    names = ("layer", "head", "query", "as_", "predict")
+    names = ("layer", "head", "query", "as_", "predict", "segments")
     options = InspectOptions(**{name: getattr(choices, name) for name in names})
     inspection = Inspection(trace=trace, options=options)
     changed = command_options(inspection.trace, inspection.options)
@@ -255,6 +261,7 @@ ROADS = (  # the first that fits is taken
     Road(lambda _, choices: choices.live, _live_view),
     Road(lambda _, choices: choices.part is not None, _part_view),
     Road(_shows_received, _received_view),
+    Road(lambda _, choices: choices.segments is not None, _inspection_view),
     Road(_is_long_map, _long_view),
     Road(_shows_heads, _inspection_view),
     Road(lambda *_: True, _parts_view),

@@ -21,15 +21,16 @@ PICTURE_PARTS = ("weights",)
 class TraceChoices:
     """The options of `attnviz run` that say what of a Trace is shown; None: not given."""
 
-    show: Sequence[str] | None
-    query: int | str | None
-    as_: str | None
-    predict: bool
-    layer: int | str | None
-    head: int | str | None
-    log: bool
-    part: str | None
-    live: bool
+    show: Sequence[str] | None = None
+    query: int | str | None = None
+    as_: str | None = None
+    predict: bool = False
+    layer: int | str | None = None
+    head: int | str | None = None
+    log: bool = False
+    part: str | None = None
+    live: bool = False
+    segments: str | Mapping[str, str | range] | None = None
 
     @property
     def parts(self) -> tuple[str, ...] | None:

@@ -31,6 +31,7 @@ from attnviz.tokens.segments import (
     cut_into_segments,
 )
 from attnviz.traces import toml_reader
+from attnviz.traces.randomness import random_weight_sources
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.captured_attention import HiddenKeys
 
@@ -84,8 +85,8 @@ class SegmentReading:
 
     @cached_property
     def sinks(self) -> tuple[int, ...]:
-        """The positions of the first token, and of keys that most tokens read most in at least one
-        of twenty heads."""
+        """The positions of the first token, of special ones in no segment, and of keys that most
+        tokens read most in at least one of twenty heads."""
         count = len(self.heads[0].rows)
         rows = slice(0, count, -(-count // MIN_SAMPLED_QUERIES))
         heads_by_key = np.zeros(len(self.heads[0].columns))
@@ -96,7 +97,7 @@ class SegmentReading:
                 heads_by_key[key] += key >= 0 and is_majority(queries, len(keys))
         is_sink = heads_by_key >= SINK_HEADS_SHARE * len(self.heads)
         is_sink &= heads_by_key > 0
-        is_sink[0] = True
+        is_sink[[0, *({*range(len(is_sink))} - {*self._number_of_token})]] = True
         return tuple(np.flatnonzero(is_sink).tolist())
 
     @cached_property
@@ -120,19 +121,13 @@ class SegmentReading:
     def _own_of(self, query: int) -> list[int]:
         if not self.heads[0].reads_itself:
             return []
-        text, last = self.text_segments, query
+        number_of, last = self._number_of_token, query
         if self.trace.prompt is not None:
             last = min(query, self.trace.prompt - 1)
-        number_of = {
-            token: number
-            for number, group in zip(text.numbers, text.groups, strict=True)
-            for token in group
-        }
-        question = number_of[last]
-        if text.labels[question - 1] in OTHER_LABELS:
-            earlier = (number_of[token] for token in range(last, -1, -1))
-            question = next((each for each in earlier if each != question), question)
-        own = {number_of[query], number_of[last], question}
+        earlier = (number_of.get(token, 0) for token in range(last, -1, -1))
+        labels = ("", *self.text_segments.labels)
+        question = next((each for each in earlier if labels[each] not in ("", *OTHER_LABELS)), 0)
+        own = {number_of.get(query), number_of.get(last), question}
         return [index for index, number in enumerate(self.segments.numbers) if number in own]
 
     @cached_property
@@ -150,21 +145,30 @@ class SegmentReading:
         evens = visible / np.maximum(visible.sum(1, keepdims=True), 1)
         rows = sampled_queries(len(head.rows))
         other_shares, visible = _shares_of_rows(head, rows, self.segments.groups)
-        counts = self._others(head, rows) & (visible == [*map(len, self.segments.groups)])
+        counts = self._is_other & (visible == [*map(len, self.segments.groups)])
         with np.errstate(invalid="ignore"):
             others = (other_shares * counts).sum(0) / counts.sum(0)
         return shares, evens, others
 
-    def _others(self, head: Head, rows: slice) -> Bool[np.ndarray, "query segment"]:
-        """Return which rows are other tokens for which segment: not in it, not asked about, and not
-        written by the model."""
-        places = range(len(head.rows))[rows]
-        prompt = len(head.rows) if self.trace.prompt is None else self.trace.prompt
-        own = self.text_segments.groups if head.reads_itself else ()
-        number_of = {place: number for number, group in enumerate(own, 1) for place in group}
-        is_other = [place < prompt and place not in self.queries for place in places]
+    @cached_property
+    def _is_other(self) -> Bool[np.ndarray, "query segment"]:
+        """Which of the measured rows are other tokens for which segment: not in it, not asked
+        about, and not written by the model."""
+        count = len(self.heads[0].rows)
+        prompt = count if self.trace.prompt is None else self.trace.prompt
+        number_of = self._number_of_token if self.heads[0].reads_itself else {}
+        places = range(count)[sampled_queries(count)]
+        is_counted = np.array([each < prompt and each not in self.queries for each in places])
         numbers = np.array([number_of.get(place, -1) for place in places])
-        return np.array(is_other)[:, None] & (numbers[:, None] != self.segments.numbers)
+        is_elsewhere = numbers[:, None] != np.array(self.segments.numbers)
+        is_other: Bool[np.ndarray, "query segment"] = is_counted[:, None] & is_elsewhere
+        return is_other
+
+    @cached_property
+    def _number_of_token(self) -> dict[int, int]:
+        text = self.text_segments
+        pairs = zip(text.numbers, text.groups, strict=True)
+        return {token: number for number, group in pairs for token in group}
 
     def link(self, query: int, head: int, segment: int) -> SegmentLink:
         """Return what a query reads of a segment in a head, all by their indices."""
@@ -188,8 +192,8 @@ class SegmentReading:
         for query, own in enumerate(self.own_segments):
             asked = [index for index in range(len(self.segments.groups)) if index not in own]
             best = lifts[query][:, asked].argmax(1) if asked else ()
-            found = [self.link(query, head, asked[index]) for head, index in enumerate(best)]
-            links.append(tuple(sorted(found, key=lambda link: -link.lift)))
+            of_heads = [self.link(query, head, asked[index]) for head, index in enumerate(best)]
+            links.append(tuple(sorted(of_heads, key=lambda link: -link.lift)))
         return tuple(links)
 
     @cached_property
@@ -279,6 +283,12 @@ def read_segments(
 ) -> SegmentReading:
     """Return what a token reads of the segments; by default the last one, or each that came before
     one that the model wrote."""
+    if random_weight_sources(trace):
+        raise AttnvizError(
+            f"{opt.segments} shows what a model reads, and the numbers here are random",
+            f"give a model that was trained: {opt.model:smollm2}",
+            about="segments",
+        )
     keys = heads[0].columns.tokens
     prompt = trace.prompt if heads[0].reads_itself else None
     segments = cut_into_segments(keys, segment_choice(chosen), prompt)

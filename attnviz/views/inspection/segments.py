@@ -85,7 +85,7 @@ def _short_segment_text(reading: SegmentReading, index: int) -> str:
     return segment_text(reading, index).partition(", ")[0]
 
 
-def _link_amount(link: SegmentLink) -> ComparedAmount:
+def link_amount(link: SegmentLink) -> ComparedAmount:
     others = "" if np.isnan(link.others) else f"; other words: {percent_text(link.others)}"
     base = f"an even spread: {percent_text(link.even)}{others}"
     return ComparedAmount(percent_text(link.share), base)
@@ -93,7 +93,7 @@ def _link_amount(link: SegmentLink) -> ComparedAmount:
 
 def _clearest_amount(reading: SegmentReading) -> ComparedAmount:
     assert reading.clearest is not None
-    return _link_amount(reading.clearest)
+    return link_amount(reading.clearest)
 
 
 def _standout_text(reading: SegmentReading, amount: ComparedAmount) -> str:
@@ -371,13 +371,12 @@ def explore_segments(reading: SegmentReading) -> HeadExplorer:
     return arrange_heads(maps, query=reading.query, first=first, note=AXES_NOTE)
 
 
-def segments_data(reading: SegmentReading) -> TableData:
-    return TableData(
-        "segments", partial(_document, reading), SEGMENT_COLUMNS, partial(_lines, reading)
-    )
+def segments_data(reading: SegmentReading, effect: HiddenEffect | None) -> TableData:
+    document, lines = partial(_document, reading, effect), partial(_lines, reading)
+    return TableData("segments", document, SEGMENT_COLUMNS, lines)
 
 
-def _document(reading: SegmentReading) -> Mapping[str, Any]:
+def _document(reading: SegmentReading, effect: HiddenEffect | None) -> Mapping[str, Any]:
     shares, evens, others = reading.tables
     side, segments = reading.heads[0].rows, reading.segments
     rows = [
@@ -402,7 +401,20 @@ def _document(reading: SegmentReading) -> Mapping[str, Any]:
             ],
             "crossing": reading.text_segments.crossing,
             "heads": rows,
+            **({} if effect is None else {"without": _effect_document(effect)}),
         },
+    }
+
+
+def _effect_document(effect: HiddenEffect) -> Mapping[str, Any]:
+    return {
+        "name": effect.name,
+        "heads": [format_head_id(*head_id) for head_id in effect.heads],
+        "change": effect.change,
+        "answer": effect.answer or None,
+        "probability": effect.likely,
+        "probability without": effect.likely_without,
+        "other answer": effect.other_answer or None,
     }
 
 

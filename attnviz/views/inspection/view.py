@@ -394,7 +394,7 @@ def _show_segments(inspection: Inspection) -> ShownInspection:
     screen, picture, excerpt = segments.segment_groups(reading, inspection)
     return ShownInspection(
         tuple(screen),
-        segments.segments_data(reading),
+        segments.segments_data(reading, effect),
         title,
         tuple(map(as_sentence, sentences)),
         Excerpt(tuple(excerpt), "--full shows all, the layers, and who reads whom"),
