@@ -31,7 +31,7 @@ class FileKind:
 
 FILE_KINDS = (
     FileKind(
-        "texts, and standard input",
+        "texts, standard input, and conversations (`.json`)",
         (
             *("analysis.comparison", "analysis.inspection.two_sentences"),
             *("cli.text_source", "traces.inputs"),
@@ -75,6 +75,11 @@ FILE_KINDS = (
         ("example",),
     ),
     FileKind("lessons of the quiz (`.toml`)", ("wings.quiz.lesson",), ("quiz",)),
+    FileKind(
+        "segments of a prompt by name (`.toml`)",
+        ("analysis.inspection.segment_reading",),
+        ("segments",),
+    ),
     FileKind("grammars (`.toml`)", ("learning.grammar_files",), ("grammar",)),
     FileKind("models written by hand (`.toml`)", ("traces.models.by_hand",), ("by hand",)),
     FileKind(

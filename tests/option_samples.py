@@ -146,6 +146,7 @@ LEARNING = {
     **{"learn": "reverse", "text": None, "steps": "1", "by": "heads", "values": "1,2"},
     **{"dim": "8", "batch": "4"},
 }
+PROMPT = "the animal was. it was tired. it"
 SMALL = {"model": "agreement", "text": "the old keys"}
 CONTEXTS: Mapping[str, Mapping[str, Given]] = {
     "every": {
@@ -175,6 +176,7 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
         "decoder": {"model": "@/bart", "text": "the animal was", "attention": "cross"},
         "text that is too long": {"model": "@/gpt2", "text": "the animal was " * 40},
         "followed token": {"query": "1"},
+        "prompt": {"model": "@/gpt2", "text": PROMPT, "segments": "sentences"},
     },
     "steps": {
         "picture": {"out": "x.svg", "step": "scores,softmax"},
@@ -206,6 +208,10 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
         "checkpoints": {"checkpoints": "@/run/checkpoint-*", **SENTENCE},
         "heads": {"by": "heads"},
         "two sentences": {**SENTENCES, "model": "@/bert"},
+        "prompt": {
+            **{"model": "@/gpt2", "text": PROMPT, "other": "it slept. it was", "repeats": None},
+            "segments": "sentences",
+        },
         "trained model": {**SENTENCES, "model": "@/bert"},
         "two models": {"model": ("@/bert", "@/run/checkpoint-2"), **SENTENCE},
         "two traces": {"trace": ("@/trace.npz", "@/other.npz"), "text": None, "repeats": None},
@@ -306,6 +312,9 @@ SAMPLES: Mapping[str, Sample] = {
     "attention_only": Sample(True, "blocks"),
     "memory": Sample("You are"),
     "without": Sample("L0H0"),
+    "segments": Sample(None, "prompt"),
+    "document": Sample(("@/text.txt",), "prompt"),
+    "without_segment": Sample("1", "prompt"),
     "stream": Sample(True),
     "memory_budget": Sample("1200KB", "long text"),
     "resolution": Sample("2", "stream"),

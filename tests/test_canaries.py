@@ -395,6 +395,10 @@ CANARIES: dict[str, tuple[int, Plant]] = {
         "lesson.toml", LESSON.format("x", f"[[expect]]\nstep = 'softmax'\nshape = [1]\n"
                                      f"with = {{ model = '{folder_with_code(model)}', "
                                      f"{TRUST} }}"))]),
+    "segments: escapes": (0, lambda _: ["inspect", "a b", "--segments", write_file(
+        "s.toml", f'"{WRITTEN_ESCAPE}" = "a"')]),
+    "segments: no text": (2, lambda _: ["inspect", "a b", "--segments", write_file(
+        "s.toml", f"a = {{ model = '{HUB}' }}")]),
     "grammar: escapes": (0, lambda _: [
         "learn", write_file("g.toml", GRAMMAR.format(WRITTEN_ESCAPE, "")), *LEARN]),
     "grammar: code": (2, lambda _: ["learn", write_file(

@@ -127,7 +127,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "what is not near to any": (
         lambda: attnviz.trace("I am").view(ax=1),  # type: ignore[call-arg]
         "there is no keyword 'ax'",
-        "known: show, query, as_, predict, layer, head, log, part, live",
+        "known: show, query, as_, predict, layer, head, log, part, live, segments",
     ),
     "a layer in words": (
         lambda: attnviz.inspect(STORY, layer="five"),  # type: ignore[arg-type]

@@ -41,6 +41,7 @@ Documents = Callable[[str], Document]
 
 TEXT = "I am learning this"
 READ = "'The animal was tired'"
+PROMPT = "'The animal slept. It was tired. It'"
 CHOICES = "--learn reverse --steps 3 --batch 4"
 
 
@@ -94,6 +95,12 @@ CALLS = {  # command lines, in which @bert is the folder of a small model, and n
         f"inspect {READ} --model @gpt2 --by effect --pairs 2",
         "a metric",
     ),
+    "segments": (
+        f"inspect {PROMPT} --model @bert --segments sentences --without-segment 1",
+        f"inspect {PROMPT} --model @gpt2 --segments sentences --generate 2",
+        f"run {PROMPT} --model @gpt2 --segments sentences --query was",
+    ),
+    "segment-comparison": (f"compare {PROMPT} 'It slept. It' --model @gpt2 --segments sentences",),
     "comparison": (
         f"compare '{TEXT}'",
         f"compare '{TEXT}' --by mask",

@@ -16,11 +16,11 @@ from attnviz.wording.words import counted
 
 ANSWER, REST, TEMPLATE = "answer", "rest", "template"
 OTHER_LABELS = (REST, TEMPLATE)  # of tokens that stand in none of the parts
-PARAGRAPH_START = re.compile(rb"(?:\A|\n[^\S\n]*\n)\s*(?=\S)")
-LINE_START = re.compile(rb"(?:\A|\n)\s*(?=\S)")
+PARAGRAPH_START = re.compile(r"(?:\A|\n[^\S\n]*\n)\s*(?=\S)")
+LINE_START = re.compile(r"(?:\A|\n)\s*(?=\S)")
 SPACES = re.compile(rb"(?:\s|\xc2\xa0|\xe3\x80\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf])*")
 MAX_QUOTED_LETTERS = 40
-Part = tuple[str, int, int]  # a name, and where the part begins and ends among the bytes
+Part = tuple[str, int, int]  # a name, and the letters where the part begins and ends
 NamedSegments = Mapping[str, str | range]  # texts, or positions of tokens from 0
 
 
@@ -35,26 +35,26 @@ class Segments(Grouping):
 
 @dataclass(frozen=True)
 class TextAsRead:
-    """What a model read before it wrote any token, and where in it each token stands, without the
-    spaces around it: a blank token nowhere."""
+    """What a model read before it wrote any token, and the letters of each token in it, without
+    the spaces around them: none of a blank token."""
 
     tokens: Tokens
-    text: bytes
+    text: str
     spans: tuple[range, ...]
 
     @classmethod
     def of_tokens(cls, tokens: Tokens, count: int) -> TextAsRead:
-        """Return the first `count` tokens in the text that they were cut from; or, where more was
-        read than is known, such as a template, in all pieces together."""
-        text = (tokens.read or tokens.text).encode(errors="surrogateescape")
-        spans = _find_pieces(tokens, count, text)
+        """Return the first `count` tokens in the text that they were cut from; where it is not
+        known where in it they are, or what else was read, in all pieces together."""
+        text = tokens.read or tokens.text
+        spans = tokens.spans[:count] or _find_pieces(tokens, count, text)
         if spans is None:
-            text = bytes(_join_pieces(tokens, count))
+            text = _join_pieces(tokens, count)
             spans = _find_pieces(tokens, count, text) or ()
-        return cls(tokens, text, spans)
+        return cls(tokens, text, tuple(_visible_letters(text, *span) for span in spans))
 
     def parts_from(self, starts: Iterable[int]) -> list[Part]:
-        """Return parts without names that begin at these bytes, each up to the next one."""
+        """Return parts without names that begin at these letters, each up to the next one."""
         borders = [*starts, len(self.text)]
         return [("", *ends) for ends in pairwise(borders)]
 
@@ -71,7 +71,7 @@ class TextAsRead:
             if part.stop < len(self.spans):
                 stop = self.spans[part.stop].start
             return name, self.spans[part.start].start, stop
-        wanted = part.strip().encode(errors="surrogateescape")
+        wanted = part.strip()
         if not wanted:
             raise _segment_error(f"the segment '{name}' is empty")
         start = self.text.find(wanted)
@@ -106,28 +106,36 @@ class TextAsRead:
         return groups, crossing
 
 
-def _find_pieces(tokens: Tokens, count: int, text: bytes) -> tuple[range, ...] | None:
+def _visible_letters(text: str, start: int, stop: int) -> range:
+    letters = text[start:stop]
+    start += len(letters) - len(letters.lstrip())
+    return range(start, max(start, start + len(letters.strip())))
+
+
+def _find_pieces(tokens: Tokens, count: int, text: str) -> list[tuple[int, int]] | None:
     """Return where each of the first tokens stands in a text; None if something else is there."""
-    spans, end = list[range](), 0
+    encoded = text.encode(errors="surrogateescape")
+    letter_at = [index for index, letter in enumerate(text)
+                 for _ in letter.encode(errors="surrogateescape")] + [len(text)]  # fmt: skip
+    spans, end = list[tuple[int, int]](), 0
     for position in range(count):
         piece = tokens.pieces[position].strip()
-        starts = end, SPACES.match(text, end).end()  # type: ignore[union-attr]
-        start = next((each for each in starts if text.startswith(piece, each)), None)
-        if not piece or (start is None and position in tokens.special):
-            spans.append(range(end, end))
-        elif start is None:
+        spaces = SPACES.match(encoded, end)
+        starts = end, spaces.end() if spaces else end
+        start = next((each for each in starts if encoded.startswith(piece, each)), None)
+        if start is None and position not in tokens.special:
             return None
-        else:
-            end = start + len(piece)
-            spans.append(range(start, end))
-    return tuple(spans)
+        start = end if start is None else start
+        end = start + len(piece) * encoded.startswith(piece, start)
+        spans.append((letter_at[start], letter_at[end - 1] + 1 if end > start else letter_at[end]))
+    return spans
 
 
-def _join_pieces(tokens: Tokens, count: int) -> bytearray:
+def _join_pieces(tokens: Tokens, count: int) -> str:
     text = bytearray()
     for piece, spaced in zip(tokens.pieces[:count], tokens.spaced, strict=False):
         text += b" " * (spaced and not text[-1:].isspace() and not piece[:1].isspace()) + piece
-    return text
+    return text.decode(errors="surrogateescape")
 
 
 @lru_cache(maxsize=4)
@@ -196,17 +204,16 @@ def _segments(
 def _role_parts(read: TextAsRead) -> list[Part]:
     """Return the messages of a conversation by the roles of who wrote them, numbered where there
     are several of one."""
-    roles, text = read.tokens.roles, read.tokens.read
-    if not roles or text.encode(errors="surrogateescape") != read.text:
+    roles = read.tokens.roles
+    if not roles or read.tokens.read != read.text:
         raise AttnvizError(
             f"{opt.segments:roles} are the messages of a conversation, and this text is none",
             f"give a list of messages: {opt.chat} messages.json",
             about="segments",
         )
     names, parts = [name for name, _, _ in roles], list[Part]()
-    for index, (name, *ends) in enumerate(roles):
+    for index, (name, start, stop) in enumerate(roles):
         number = f" {names[: index + 1].count(name)}" if names.count(name) > 1 else ""
-        start, stop = (len(text[:end].encode(errors="surrogateescape")) for end in ends)
         parts.append((f"{name}{number}", start, stop))
     return parts
 
@@ -217,7 +224,7 @@ def _sentence_parts(read: TextAsRead) -> list[Part]:
     return read.parts_from(read.spans[start].start for start in starts if start < len(read.spans))
 
 
-def _parts_at(starts: re.Pattern[bytes]) -> Callable[[TextAsRead], list[Part]]:
+def _parts_at(starts: re.Pattern[str]) -> Callable[[TextAsRead], list[Part]]:
     return lambda read: read.parts_from(match.end() for match in starts.finditer(read.text))
 
 

@@ -7,7 +7,7 @@ import re
 import reprlib
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from typing import Any, overload
@@ -39,6 +39,8 @@ class Tokens:
     special: frozenset[int] = frozenset()  # positions of tokens such as [CLS]
     read: str = ""  # what was cut, if that is not the text: a conversation in its template,
     roles: tuple[tuple[str, int, int], ...] = ()  # and who wrote which of its letters
+    # The letters of each token in what was cut, if its tokenizer says so.
+    spans: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         """Keep a string of NumPy as one of Python, which is printed as such."""

@@ -254,8 +254,10 @@ def _trace_facts(trace: Trace) -> Contents:
 
 def _token_facts(tokens: Tokens) -> Contents:
     facts = {"text": tokens.text, "spaced": list(tokens.spaced), "words": list(tokens.words)}
-    more = {"special": sorted(tokens.special), "read": tokens.read, "roles": list(tokens.roles)}
-    return facts | {name: value for name, value in more.items() if value}
+    if tokens.special:
+        facts["special"] = sorted(tokens.special)
+    chat = {"read": tokens.read, "roles": list(tokens.roles), "spans": list(tokens.spans)}
+    return facts | chat if tokens.read else facts
 
 
 def _layer_facts(layer: Layer) -> Contents:

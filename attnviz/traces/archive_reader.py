@@ -217,7 +217,7 @@ class _TraceReader:
             "words": tuple(facts["words"]),
             "special": frozenset(facts.get("special", ())),
             "read": facts.get("read", ""),
-            "roles": tuple(map(tuple, facts.get("roles", ()))),
+            **{name: tuple(map(tuple, facts.get(name, ()))) for name in ("roles", "spans")},
         }
         return build_checked(Tokens, token_fields)
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from attnviz.analysis.inspection.effects import Effect, Effects, HeadTracker, Metric
-    from attnviz.analysis.inspection.segments import SegmentLink, SegmentReading
+    from attnviz.analysis.inspection.segment_reading import SegmentLink, SegmentReading
     from attnviz.analysis.inspection.token_query import MapLink
 
 NUMBER_BYTES = 8  # of a float64, which maps of words have
@@ -168,7 +168,7 @@ class Inspection(RanksHeads, Showable):
     @with_checked_arguments
     def segments(self) -> SegmentReading:
         """What a token, by default the last one, reads of each segment of the text in each head."""
-        from attnviz.analysis.inspection.segments import read_segments
+        from attnviz.analysis.inspection.segment_reading import read_segments
 
         options, query = self.options, None
         if options.query is not None:

@@ -234,7 +234,8 @@ def cut_text(
         )
         encoding = _encode_text(model, text, truncation=True, max_length=longest)
     pieces = tokenizer_spelling(model.tokenizer).pieces_of_text(read_text, encoding)
-    tokens = tokens_of_pieces(text, pieces)
+    spans = tuple(encoding.get("offset_mapping") or ())
+    tokens = replace(tokens_of_pieces(text, pieces), spans=spans)
     return replace(tokens, read=read_text, roles=roles) if chat else tokens
 
 

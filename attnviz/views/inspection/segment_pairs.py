@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.segments import SegmentLink
+from attnviz.analysis.inspection.segment_reading import SegmentLink
 from attnviz.traces.trace import join_provenances
 from attnviz.views.conclusions.findings import choose_sentence
-from attnviz.views.inspection import segments
+from attnviz.views.inspection import segment_views as segments
 from attnviz.views.settings_line import settings_line
 from attnviz.views.view import Group, TableData, TableLines, View, build_page
 from attnviz.wording.commands import Command

@@ -133,7 +133,7 @@ def view(inspection: Inspection, *, command: Command | None = None) -> View:
 
 def _explored(inspection: Inspection) -> HeadExplorer:
     if inspection.options.segments is not None:
-        from attnviz.views.inspection.segments import explore_segments
+        from attnviz.views.inspection.segment_views import explore_segments
 
         return explore_segments(inspection.segments)
     is_long = long_heads.is_long(inspection)
@@ -142,7 +142,7 @@ def _explored(inspection: Inspection) -> HeadExplorer:
 
 def _film(inspection: Inspection) -> tuple[Shot, ...]:
     if inspection.options.segments is not None:
-        from attnviz.views.inspection.segments import segment_film
+        from attnviz.views.inspection.segment_views import segment_film
 
         return segment_film(inspection.segments, inspection)
     return generation_film(inspection)
@@ -385,7 +385,7 @@ def _show_link(inspection: Inspection) -> ShownInspection:
 def _show_segments(inspection: Inspection) -> ShownInspection:
     """Return what the answer reads of each segment: bars of the clearest head, of heads, and the
     passages; who reads whom, and curves by layer."""
-    from attnviz.views.inspection import segments
+    from attnviz.views.inspection import segment_views as segments
 
     reading, name = inspection.segments, inspection.options.without_segment
     title = choose_sentence(segments.SEGMENT_FINDINGS, reading)

@@ -11,7 +11,7 @@ import numpy as np
 
 from attnviz.analysis.inspection.effects import HiddenEffect
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.segments import SegmentLink, SegmentReading
+from attnviz.analysis.inspection.segment_reading import SegmentLink, SegmentReading
 from attnviz.cells import StoredCells
 from attnviz.traces.archive import trace_contents
 from attnviz.traces.settings import format_head_id
