@@ -51,11 +51,13 @@ def test_each_token_is_in_the_segment_in_which_its_first_visible_letter_is(
 ) -> None:
     tokens = tokenize(text, tokenizer)
     starts = starts_by_hand(text, kind)
+    if len(starts) < 2:
+        with pytest.raises(AttnvizError, match=f"the text is one {kind.removesuffix('s')}"):
+            cut_into_segments(tokens, kind)
+        return
     try:
         segments = cut_into_segments(tokens, kind)
-    except AttnvizError as error:
-        assert "one" in str(error)
-        assert len(starts) < 2 or tokenizer == "gpt2"  # a token may begin in the part before
+    except AttnvizError:  # one token may begin in the part before
         return
     place, before = 0, starts[0]
     number_of = {token: index for index, group in enumerate(segments.groups) for token in group}
@@ -141,9 +143,7 @@ def test_equal_sentences_are_numbered_and_equal_names_take_the_next_occurrence()
         ({"A": "It slept."}, "the text is one segment"),
     ],
 )
-def test_segments_that_cannot_be_are_refused(
-    named: dict[str, str | range], problem: str
-) -> None:
+def test_segments_that_cannot_be_are_refused(named: dict[str, str | range], problem: str) -> None:
     tokens = tokenize("It slept.", "gpt2")
 
     with pytest.raises(AttnvizError, match=re.escape(problem)) as refusal:

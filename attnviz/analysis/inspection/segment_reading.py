@@ -59,12 +59,10 @@ class SegmentLink:
     others: float  # the mean of other tokens that see all of the segment; NaN if there are none
 
     @property
-    def base(self) -> float:
-        return float(np.fmax(self.even, self.others))
-
-    @property
     def lift(self) -> float:
-        return self.share - self.base
+        """How far the share is above its base rate, the larger of even and others; below 0 where no
+        other token sees the segment: a head may read whatever is there."""
+        return self.share - (1.0 if np.isnan(self.others) else max(self.even, self.others))
 
     @property
     def stands_out(self) -> bool:
@@ -187,7 +185,7 @@ class SegmentReading:
         """For each query the segment of each head that it reads most above its base rate, the
         clearest first; none where it sees no other segment than its own."""
         shares, evens, others = self.tables
-        lifts = shares - np.fmax(evens, others)
+        lifts = shares - np.where(np.isnan(others), 1, np.fmax(evens, others))
         links = []
         for query, own in enumerate(self.own_segments):
             asked = [index for index in range(len(self.segments.groups)) if index not in own]

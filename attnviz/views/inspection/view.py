@@ -390,7 +390,7 @@ def _show_segments(inspection: Inspection) -> ShownInspection:
     reading, name = inspection.segments, inspection.options.without_segment
     title = choose_sentence(segments.SEGMENT_FINDINGS, reading)
     effect = None if name is None else reading.effect_without(name)
-    sentences = segments.segment_sentences(reading, effect)
+    sentences = [*segments.segment_sentences(reading, effect)]
     screen, picture, excerpt = segments.segment_groups(reading, inspection)
     return ShownInspection(
         tuple(screen),
@@ -399,6 +399,7 @@ def _show_segments(inspection: Inspection) -> ShownInspection:
         tuple(map(as_sentence, sentences)),
         Excerpt(tuple(excerpt), "--full shows all, the layers, and who reads whom"),
         picture=tuple(picture),
+        caption=" · ".join(sentences) if effect else "",
     )
 
 
