@@ -135,8 +135,7 @@ def _along_the_text(comparison: Comparison, heads: Sequence[Head]) -> Grid:
 def _moved_shares(changes: RowChanges, head: Head) -> Float[np.ndarray, "query"]:
     """Return how much of each query's attention moves in a head; 0 where that is not defined."""
     moved = np.nan_to_num(tensor_to_numpy(changes.moved))
-    shares: Float[np.ndarray, "query"] = moved.mean(0) if head.merged_heads else moved[head.number]
-    return shares
+    return np.asarray(moved.mean(0) if head.merged_heads else moved[head.number])
 
 
 def compared_row_groups(heads: ComparedHeads) -> tuple[list[Group], list[Group]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import sqrt
+from pkgutil import resolve_name
 
 import numpy as np
 from torch import Tensor
@@ -126,7 +127,8 @@ def view(
     """
     choices = TraceChoices(show, query, as_, predict, layer, head, log, part, live)
     road = next(road for road in ROADS if road.when(trace, choices))
-    return road.view(trace, choices)
+    make_view: Callable[[Trace, TraceChoices], View] = resolve_name(road.function)
+    return make_view(trace, choices)
 
 
 def _shows_received(trace: Trace, choices: TraceChoices) -> bool:
@@ -160,32 +162,7 @@ def refuse_undrawable(trace: Trace, choices: TraceChoices) -> None:
         )
 
 
-def _live_view(trace: Trace, choices: TraceChoices) -> View:
-    from attnviz.views.live_page import with_blanks, with_live_model
-
-    still_view = view(with_blanks(trace), **vars(replace(choices, live=False)))
-    return with_live_model(still_view, trace, choices.part)
-
-
-def _part_view(trace: Trace, choices: TraceChoices) -> View:
-    from attnviz.views.part_of_text import view_part
-
-    return view_part(trace, choices)
-
-
-def _long_view(trace: Trace, choices: TraceChoices) -> View:
-    from attnviz.views.long_text import view_long
-
-    return view_long(trace, choices)
-
-
-def _received_view(trace: Trace, choices: TraceChoices) -> View:
-    from attnviz.views.received import view_received
-
-    return view_received(trace, choices)
-
-
-def _inspection_view(trace: Trace, choices: TraceChoices) -> View:
+def view_heads(trace: Trace, choices: TraceChoices) -> View:
     """Return the View of `attnviz inspect`, for traces with many heads."""
     refuse_undrawable(trace, choices)
     from attnviz.analysis.inspection.inspect_options import InspectOptions
@@ -202,7 +179,7 @@ def _inspection_view(trace: Trace, choices: TraceChoices) -> View:
     return view_of_inspection(inspection, command=command)
 
 
-def _parts_view(trace: Trace, choices: TraceChoices) -> View:
+def view_parts(trace: Trace, choices: TraceChoices) -> View:
     """Return the View of the chosen parts in a drawing style, each by default if not chosen.
 
     Refuses an unknown query, part or style, and a style that cannot draw these parts.
@@ -248,16 +225,16 @@ class Road:
     """One way from a Trace to its View: when it is taken, and the function that makes the View."""
 
     when: Callable[[Trace, TraceChoices], object]
-    view: Callable[[Trace, TraceChoices], View]
+    function: str  # "module:function", imported only when it is taken
 
 
 ROADS = (  # the first that fits is taken
-    Road(lambda _, choices: choices.live, _live_view),
-    Road(lambda _, choices: choices.part is not None, _part_view),
-    Road(_shows_received, _received_view),
-    Road(_is_long_map, _long_view),
-    Road(_shows_heads, _inspection_view),
-    Road(lambda *_: True, _parts_view),
+    Road(lambda _, choices: choices.live, "attnviz.views.live_page:view_live"),
+    Road(lambda _, choices: choices.part is not None, "attnviz.views.part_of_text:view_part"),
+    Road(_shows_received, "attnviz.views.received:view_received"),
+    Road(_is_long_map, "attnviz.views.long_text:view_long"),
+    Road(_shows_heads, "attnviz.views.trace:view_heads"),
+    Road(lambda *_: True, "attnviz.views.trace:view_parts"),
 )
 
 

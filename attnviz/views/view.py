@@ -126,44 +126,41 @@ class Group:
         return replace(self, panels=panels, below=below)
 
 
-@with_summary
 @dataclass(frozen=True, eq=False)
-class Page:
-    """Groups of panels that are shown together, with a caption and a description."""
+class Grouped:
+    """Panels in groups."""
 
     groups: tuple[Group, ...]
+
+    @property
+    def panels(self) -> tuple[Drawable, ...]:
+        """All panels of its groups, one group after another."""
+        return tuple(panel for group in self.groups for panel in group.all_panels)
+
+
+@with_summary
+@dataclass(frozen=True, eq=False)
+class Page(Grouped):
+    """Groups of panels that are shown together, with a caption and a description."""
+
     caption: str = ""  # small print: how to read it, and its settings
     description: str = ""  # for people who cannot see it
     caveat: str = ""  # what is random in its numbers; also part of the caption
 
-    @property
-    def panels(self) -> tuple[Drawable, ...]:
-        return tuple(panel for group in self.groups for panel in group.all_panels)
-
 
 @dataclass(frozen=True, eq=False)
-class Shot:
+class Shot(Grouped):
     """A frame of a film: the panels are those of every other frame, with other numbers."""
 
-    groups: tuple[Group, ...]
     title: str
-
-    @property
-    def panels(self) -> tuple[Drawable, ...]:
-        return Page(self.groups).panels
 
 
 @with_summary
 @dataclass(frozen=True, eq=False)
-class Excerpt:
+class Excerpt(Grouped):
     """Some of a page's groups, and a hint on how to see those left out."""
 
-    groups: tuple[Group, ...]
     hint: str
-
-    @property
-    def panels(self) -> tuple[Drawable, ...]:
-        return Page(self.groups).panels
 
 
 NumberColumn = np.ndarray | list[float] | list[float | None]  # numbers or booleans

@@ -60,7 +60,7 @@ def comparison_title(
     """
     finite_repeats = repeats if repeats is not None and repeats.finite else None
     if sweep is not None:
-        return sweep_title(comparison, sweep).rstrip(".")
+        return sweep_title(comparison, sweep)
     if any(alternative.mistake for alternative in comparison.alternatives):
         return mistakes_title(comparison, finite_repeats)
     if _all_masked(comparison) or comparison.by in ("dtype", "device"):
@@ -171,12 +171,20 @@ class ChangeFacts:
         return f"{cell}{self.mean_suffix or head_suffix}"
 
     @property
-    def weight_texts(self) -> tuple[str, str]:
-        """The weight before and after the change, as written: `.31` and `.97`."""
-        return share_text(self.change.before), share_text(self.change.after)
+    def sentence(self) -> str:
+        """Which weight changes most, and from what to what; by how much, if both read the same."""
+        before, after = self.change.before, self.change.after
+        if before == after:
+            return f"no weight{self.query_suffix} changes {self.from_to_text}{self.mean_suffix}"
+        opening = f"largest change{self.query_suffix} {self.from_to_text}: {self.cell_text}"
+        if share_text(before) == share_text(after):
+            return f"{opening}: by {significant_text(after - before, 2)}"
+        return f"{opening}: {share_text(before)} → {share_text(after)}"
 
 
-def largest_change_sentences(comparison: Comparison) -> list[str]:
+def largest_change_sentences(
+    comparison: Comparison, facts: type[ChangeFacts] = ChangeFacts
+) -> list[str]:
     """Return `largest change from unscaled to scaled: learning → this: .31 → .97` per alternative.
 
     The reference has no such sentence; an alternative that changes nothing gets `no weight
@@ -184,7 +192,7 @@ def largest_change_sentences(comparison: Comparison) -> list[str]:
     """
     changed_ways = zip(comparison.alternatives, comparison.changes, strict=True)
     return [
-        choose_sentence(CHANGE_FINDINGS, ChangeFacts(comparison, way, change))
+        facts(comparison, way, change).sentence
         for way, change in changed_ways
         if change is not None
     ]
@@ -199,34 +207,3 @@ def _token_label(tokens: Tokens, position: int) -> str:
     """Return a token's label, with its number in front if it occurs more than once: `3 the`."""
     label = tokens.labels[position]
     return f"{position + 1} {label}" if tokens.labels.count(label) > 1 else label
-
-
-def _largest_change_text(facts: ChangeFacts) -> str:
-    """Return the sentence up to the cell: `largest change from a to b: it → cat in head 1`."""
-    return f"largest change{facts.query_suffix} {facts.from_to_text}: {facts.cell_text}"
-
-
-CHANGE_FINDINGS: tuple[Finding[ChangeFacts], ...] = (
-    Finding(
-        "no change",
-        lambda facts: facts.change.before == facts.change.after,
-        lambda facts: (
-            f"no weight{facts.query_suffix} changes {facts.from_to_text}{facts.mean_suffix}"
-        ),
-    ),
-    Finding(
-        "too small to be read",
-        lambda facts: facts.weight_texts[0] == facts.weight_texts[1],
-        lambda facts: (
-            f"{_largest_change_text(facts)}: by "
-            f"{significant_text(facts.change.after - facts.change.before, 2)}"
-        ),
-    ),
-    Finding(
-        "a change",
-        otherwise,
-        lambda facts: (
-            f"{_largest_change_text(facts)}: {facts.weight_texts[0]} → {facts.weight_texts[1]}"
-        ),
-    ),
-)

@@ -12,7 +12,6 @@ from attnviz.analysis.measures import entropy, normalize_rows
 from attnviz.heads.side import token_side
 from attnviz.traces.long_weights import LongWeights
 from attnviz.views.conclusions.conclusion import (
-    CHANGE_FINDINGS,
     ROUNDING_FINDINGS,
     ChangeFacts,
     RoundingFacts,
@@ -117,14 +116,3 @@ class LongChangeFacts(ChangeFacts):
             cell = f"{numbered_name(token_side(self.way.tokens), self.change.query)} → {cell}"
         head_suffix = "" if self.change.head is None else f" in head {self.change.head}"
         return f"{cell}{self.mean_suffix or head_suffix}"
-
-
-def long_change_sentences(comparison: Comparison) -> list[str]:
-    """Return `largest change from unscaled to scaled: "it" (token 2,001) → "the" (token 3): .31 →
-    .97` for each alternative but the reference.
-    """
-    return [
-        choose_sentence(CHANGE_FINDINGS, LongChangeFacts(comparison, way, change))
-        for way, change in zip(comparison.alternatives, comparison.changes, strict=True)
-        if change is not None
-    ]

@@ -18,6 +18,7 @@ from attnviz.views.conclusions.findings import (
     Finding,
     Pair,
     choose_sentence,
+    choose_title,
     otherwise,
 )
 from attnviz.views.measure_tables import sweep_positions
@@ -139,8 +140,8 @@ def sweep_sentence(comparison: Comparison, sweep: Sweep) -> str:
 
 
 def sweep_title(comparison: Comparison, sweep: Sweep) -> str:
-    """Return how the entropy changes along the sweep, or why nothing can, with a full stop."""
-    return choose_sentence(SWEEP_TITLE_FINDINGS, SweepFacts(comparison, sweep))
+    """Return how the entropy changes along the sweep, or why nothing can."""
+    return choose_title(SWEEP_FINDINGS, SweepFacts(comparison, sweep))
 
 
 def _seeds_opening(seeds: int) -> str:
@@ -222,7 +223,7 @@ MEASURE_FINDINGS: tuple[Finding[MeasureCourse], ...] = (
     Finding("unclear", otherwise, _unclear_change_text),
 )
 
-COMMON_SWEEP_FINDINGS: tuple[Finding[SweepFacts], ...] = (
+SWEEP_FINDINGS: tuple[Finding[SweepFacts], ...] = (
     Finding(
         "only a bias",
         lambda facts: not facts.compares_keys and facts.has_bias,
@@ -245,6 +246,5 @@ COMMON_SWEEP_FINDINGS: tuple[Finding[SweepFacts], ...] = (
             f"A query sees only one token and gives it all its attention, whatever {facts.noun} is."
         ),
     ),
+    Finding("course", otherwise, _full_course_sentence, _entropy_course_title),
 )
-SWEEP_FINDINGS = (*COMMON_SWEEP_FINDINGS, Finding("course", otherwise, _full_course_sentence))
-SWEEP_TITLE_FINDINGS = (*COMMON_SWEEP_FINDINGS, Finding("course", otherwise, _entropy_course_title))

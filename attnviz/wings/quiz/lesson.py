@@ -32,16 +32,14 @@ MAX_QUIZ_TOKENS = 32  # of a text: all of it is shown
 LESSON_SUFFIX = ".toml"
 COURSE_FILE = "course.toml"  # the lesson of a quiz without a text
 NO_LESSON_SETTINGS = (
-    *(
-        "model",
-        "tokenizer",
-        "embeddings",
-        "given",
-        "item",
-        "memory",
-        "dropout",
-        "trust_remote_code",
-    ),
+    "model",
+    "tokenizer",
+    "embeddings",
+    "given",
+    "item",
+    "memory",
+    "dropout",
+    "trust_remote_code",
     *LONG_TEXT_SETTINGS,
 )
 LESSON_SETTINGS = tuple(
