@@ -31,19 +31,22 @@ from attnviz.views.answer_tables import (
     ways_answer_bars,
     ways_answers_grid,
 )
-from attnviz.views.compared_blocks import compared_map_groups, compared_row_groups
-from attnviz.views.compared_heads import ComparedHeads, compared_heads
+from attnviz.views.compared_heads import (
+    ComparedHeads,
+    compared_heads,
+    compared_map_groups,
+    compared_row_groups,
+)
 from attnviz.views.comparison_data import (
     build_comparison_data,
     build_long_comparison_data,
     explore_comparison,
 )
 from attnviz.views.conclusions.conclusion import (
-    comparison_title,
     conclusion,
     largest_change_sentences,
+    long_conclusion,
 )
-from attnviz.views.conclusions.long_findings import LongChangeFacts, long_conclusion
 from attnviz.views.conclusions.mistake_findings import mistake_notes
 from attnviz.views.drawing_ways import refuse_logarithm
 from attnviz.views.measure_tables import (
@@ -166,7 +169,7 @@ def _matrix_contents(
     charts = Group("curves", tuple(sweep_curves(sweep) if sweep else ()))
     changes = () if curves else (*mistake_notes(comparison), *largest_change_sentences(comparison))
     closing_sentences = (*changes, *_answer_sentences(comparison))
-    headline = comparison_title(comparison, sweep, repeated)
+    headline = conclusion(comparison, sweep, repeated, is_title=True)
     if comparison.by == ABLATION_ASPECT and (answer_finding := _answer_changes_finding(comparison)):
         closing_sentences = _answer_sentences(comparison)
         finding = headline = answer_finding
@@ -189,8 +192,7 @@ def _long_text_contents(heads: ComparedHeads) -> Contents:
     finding = long_conclusion(comparison)
     panel_groups = compared_map_groups if comparison.query is None else compared_row_groups
     screen, picture = panel_groups(heads)
-    changes = largest_change_sentences(comparison, LongChangeFacts)
-    closing = (*changes, *_precision_notes(comparison))
+    closing = (*largest_change_sentences(comparison), *_precision_notes(comparison))
     return Contents(finding, screen, picture, closing, build_long_comparison_data(heads, finding))
 
 

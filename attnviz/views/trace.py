@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import sqrt
 from pkgutil import resolve_name
 
 import numpy as np
@@ -37,6 +36,7 @@ from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, with_common_scales
 from attnviz.views.grids.scales import centred_scale, colorless_scale, weight_scale
+from attnviz.views.head_vectors import is_scaled_by_root
 from attnviz.views.headline import (
     CONTEXT_PRODUCT,
     SCORES_PRODUCT,
@@ -92,7 +92,6 @@ TRAINED_MODEL_REASONS = {
     "prediction": "this model gives no answers here",
 }
 SOFTMAX_INPUT_NOTE = "scores as the softmax receives them"
-FACTOR_TOLERANCE = 1e-6  # relative difference up to which a factor counts as 1/√d_k
 WEIGHTS_NAMES: dict[MixedBy, str] = {  # titles of weights
     "softmax": "weights",
     "dropout": "weights after dropout",
@@ -230,7 +229,7 @@ class Road:
 
 ROADS = (  # the first that fits is taken
     Road(lambda _, choices: choices.live, "attnviz.views.live_page:view_live"),
-    Road(lambda _, choices: choices.part is not None, "attnviz.views.part_of_text:view_part"),
+    Road(lambda _, choices: choices.part is not None, "attnviz.views.long_text:view_part"),
     Road(_shows_received, "attnviz.views.received:view_received"),
     Road(_is_long_map, "attnviz.views.long_text:view_long"),
     Road(_shows_heads, "attnviz.views.trace:view_heads"),
@@ -556,7 +555,7 @@ def _score_stage_note(trace: Trace, layer: Layer, stage: Stage, changes: Sequenc
 
 def _scale_factor_text(layer: Layer) -> str:
     """Return the factor of the scores, as ` / √3` or ` times 0.5`."""
-    by_root = abs(layer.scale * sqrt(layer.head_dim) - 1) < FACTOR_TOLERANCE
+    by_root = is_scaled_by_root(layer)
     return f" / √{layer.head_dim}" if by_root else f" times {layer.scale:.3g}"
 
 

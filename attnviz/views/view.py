@@ -53,6 +53,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "Learned": "attnviz.views.learned.view:view",
     **{name: path for wing in WINGS.values() for name, path in wing.views.items()},
 }
+
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
 SCREEN_FUNCTION = "attnviz.renderers.terminal.lines:screen_text"
 SAVE_FUNCTION = "attnviz.renderers.saving:save_view"
@@ -79,7 +80,6 @@ MACHINE_FIELDS = frozenset(
 # difference in one row; "rows" of equal length; "table" with `column_count` columns, or transposed;
 # "product", an equation whose last panel is the result; "course", a table with titles beside its
 # rows, and with the charts of other groups beside or below it.
-PanelArrangement = Literal["free", "pair", "rows", "table", "product", "course"]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Group:
     name: str
     panels: tuple[Drawable, ...]
     below: tuple[Grid | None, ...] = ()  # drawn below each panel; None: nothing is
-    kind: PanelArrangement = "free"
+    kind: Literal["free", "pair", "rows", "table", "product", "course"] = "free"
     column_count: int = 1  # panels in a row of a "table" or "course"
     panel_titles: tuple[PanelTitle, ...] = ()  # above the columns of a "course", or the findings
     row_titles: tuple[PanelTitle, ...] = ()  # beside the rows of a "course"

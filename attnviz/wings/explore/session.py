@@ -455,7 +455,7 @@ class Session:
         self.message = subject.length_note
 
     def _undo_or_flip(self, key: str) -> None:
-        """Go back to before the changes; `b` also returns to them, as long as there are none new."""
+        """Go back to before the changes; `b` also returns to them, until there are new ones."""
         if self.job is not None:
             self.message = f"{self.job.words}: wait for it, or press Esc"
         elif self.subject is not self.first:
