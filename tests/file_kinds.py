@@ -41,8 +41,7 @@ FILE_KINDS = (
     FileKind(
         "lines of texts (`survey`, `--texts`, `learn --file`)",
         (
-            "wings.corpora.effects_command",
-            "wings.corpora.survey_command",
+            "wings.corpora.command",
             "traces.trained.batches",
             "learning.line_tasks",
         ),

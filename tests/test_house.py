@@ -95,6 +95,7 @@ TABLES = {  # modules whose tables name other modules, and import none of them
     "attnviz/learning/task_names.py",
     "attnviz/tokens/tokenizers.py",
     "attnviz/views/notes.py",
+    "attnviz/views/trace.py",
     "attnviz/views/view.py",
     "attnviz/renderers/__init__.py",
     "attnviz/cli/app.py",

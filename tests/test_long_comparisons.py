@@ -21,8 +21,7 @@ from attnviz.renderers.picture.long_map import LongMapDrawing
 from attnviz.renderers.picture.page_kinds import build_drawing
 from attnviz.renderers.picture.text import Lettering
 from attnviz.traces.matrices import Matrices
-from attnviz.views.compared_blocks import row_measure_means
-from attnviz.views.compared_heads import compared_heads
+from attnviz.views.compared_heads import compared_heads, row_measure_means
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.long_map import LongMap
 from tests.conftest import Attnviz

@@ -19,7 +19,7 @@ from attnviz import Trace, trace
 from attnviz.machine import memory
 from attnviz.tokens.text_part import parse_part
 from attnviz.traces.matrices import Matrices
-from attnviz.views import exact_rows, part_of_text
+from attnviz.views import long_text
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.long_map import LongMap
 from attnviz.wording.commands import parse_command
@@ -476,7 +476,7 @@ def test_a_followed_query_is_the_exact_row_that_a_page_opens_with() -> None:
 
 
 def test_many_heads_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact_rows, "MAX_LISTED_KEYS", 100)
+    monkeypatch.setattr(long_text, "MAX_LISTED_KEYS", 100)
     view = trace("a b c d e f g h " * 5, heads=2, stream=True).view()
     steps = {view.steps_of_query(row)[1][0].title for row in range(40)}
 
@@ -490,8 +490,8 @@ def test_a_page_of_a_part_with_too_many_cells_has_blocks_and_exact_rows(
 ) -> None:
     map_trace = needle_trace()
     assert map_trace.view(part=f"501:{last}").query_steps is None
-    monkeypatch.setattr(part_of_text, "MAX_EXPLORED_CELLS", 100)
-    monkeypatch.setattr(part_of_text, "MAX_DRAWN", 20)
+    monkeypatch.setattr(long_text, "MAX_EXPLORED_CELLS", 100)
+    monkeypatch.setattr(long_text, "MAX_DRAWN", 20)
 
     view = map_trace.view(part=f"501:{last}")
 

@@ -18,7 +18,7 @@ RULE_TABLES = {
     "Of attention that is computed": "attnviz.traces.settings:SETTING_RULES",
     "Without a trained transformer": "attnviz.traces.settings:TRAINED_ONLY_RULES",
     "Of a page that computes (--live)": "attnviz.traces.early_checks:LIVE_RULES",
-    "Of a part of a text (--window A:B)": "attnviz.views.part_of_text:BESIDE_PART_RULES",
+    "Of a part of a text (--window A:B)": "attnviz.views.long_text:BESIDE_PART_RULES",
     "Of ways to draw (--as)": "attnviz.views.drawing_ways:DRAWING_RULES",
     "Of what is received (--show received)": "attnviz.views.drawing_ways:RECEIVED_RULES",
     "Of segments of a prompt (--segments)": "attnviz.views.drawing_ways:SEGMENT_RULES",

@@ -28,7 +28,7 @@ from attnviz.learning.grammar import (
     parse_pattern,
     refuse_unknown_words,
 )
-from attnviz.learning.task import Reading, Task
+from attnviz.learning.task import TWO_LAYERS, Reading, Task
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces import toml_reader as toml
 from attnviz.traces.settings import Settings
@@ -74,11 +74,6 @@ GRAMMAR_SETTINGS = tuple(
     if name not in (*NO_GRAMMAR_SETTINGS, "trust_remote_code")
 )
 # The model that learns agreement well.
-DEFAULT_GRAMMAR_SETTINGS = Settings(
-    variant="multi-head", dim=32, heads=2, layers=2, norm="pre", positions="learned"
-)
-
-# By class name and kind; the kind is "" if a class has none.
 WordClasses = Mapping[str, Mapping[str, tuple[WordTokens, ...]]]
 WayShares = dict[SentenceWay, float]  # how often each filled-in pattern occurs
 
@@ -104,7 +99,7 @@ def read_grammar_task(path: Path, source: str | None = None) -> Task:
         draw=grammar.draw,
         readings=tuple(Reading(name, of.get("does", f"reads the {name}")) for name, of in readings),
         watch=whole.text("watch"),
-        settings=whole.table("settings").settings(GRAMMAR_SETTINGS, DEFAULT_GRAMMAR_SETTINGS),
+        settings=whole.table("settings").settings(GRAMMAR_SETTINGS, TWO_LAYERS),
         longest=grammar.longest,
         source=whole.file.text,
         **_training_choices(whole.table("training")),

@@ -128,8 +128,7 @@ def _mean_weight_read(
     has_target = keys != NO_TOKEN
     targets = keys.clamp(min=0)[:, None, :, None].expand(-1, weights.shape[1], -1, 1)
     weights_read = weights.gather(-1, targets).squeeze(-1) * has_target[:, None]
-    means: np.ndarray = (weights_read.sum((0, 2)) / has_target.sum()).cpu().numpy()
-    return means
+    return (weights_read.sum((0, 2)) / has_target.sum()).cpu().numpy()
 
 
 def stack_models(models: Sequence[Model]) -> Model:

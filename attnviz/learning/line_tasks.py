@@ -12,12 +12,11 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attnviz.errors import AttnvizError
-from attnviz.learning.task import NO_TOKEN, Examples, Reading, Task
+from attnviz.learning.task import NO_TOKEN, TWO_LAYERS, Examples, Reading, Task
 from attnviz.learning.task_names import LINE_PIECES
 from attnviz.tokens.tokenizers import tokenize
 from attnviz.traces import structured_text
 from attnviz.traces.models.vocabulary import Vocabulary
-from attnviz.traces.settings import Settings
 from attnviz.vectors.random_numbers import draw_uniform
 from attnviz.wording.words import counted
 
@@ -115,9 +114,7 @@ def task_of_lines(path: Path, tokenizer: str, source: str | None = None) -> Task
         draw=lines.draw,
         readings=tuple(Reading(name, READING_SENTENCES[name]) for name in lines.readings),
         watch=next(short, measured[0]),
-        settings=Settings(
-            variant="multi-head", dim=64, heads=4, layers=2, norm="pre", positions="learned"
-        ),
+        settings=replace(TWO_LAYERS, dim=64, heads=4),
         longest=lines.longest,
         batch=32,
         seconds=30,

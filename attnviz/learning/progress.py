@@ -38,7 +38,6 @@ MAX_LOSS = float(np.finfo(np.float32).max)
 SAVED_SHARE_ROUNDING = 1e-3
 DAMAGE_ERRORS = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
-AnswerRecord = dict[str, int | str | float]  # the fields of an Answer
 OptimizerState = Mapping[str, Mapping[str, Tensor]]  # by parameter and kind
 
 
@@ -64,7 +63,7 @@ class _MomentFacts:
     loss: float | None
     accuracy: float
     scores: Mapping[str, list[list[float | None]]]
-    answers: list[AnswerRecord]
+    answers: list[dict[str, int | str | float]]
 
 
 def training_files(progress: Progress, mark: Mapping[str, str] | None = None) -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from attnviz.learning.task import NO_TOKEN, Examples, Reading, Task
+from attnviz.learning.task import NO_TOKEN, TWO_LAYERS, Examples, Reading, Task
 from attnviz.learning.task_names import TASKS
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import Settings
@@ -108,9 +109,7 @@ brackets_task = Task(
     ),
     draw=draw_brackets,
     readings=(Reading("its opening", "reads the bracket that it closes"),),
-    settings=Settings(
-        variant="multi-head", dim=32, heads=2, layers=2, norm="pre", positions="learned"
-    ),
+    settings=TWO_LAYERS,
     longest=MAX_BRACKETS,
     steps=4000,
     rate=0.005,
@@ -194,15 +193,7 @@ induction_task = Task(
         Reading("previous token", "reads the previous letter"),
         Reading("what followed", "reads what followed the same letter before"),
     ),
-    settings=Settings(
-        variant="multi-head",
-        dim=64,
-        heads=4,
-        layers=2,
-        norm="pre",
-        positions="rotary",
-        attention_only=True,
-    ),
+    settings=replace(TWO_LAYERS, dim=64, heads=4, positions="rotary", attention_only=True),
     longest=MAX_INDUCTION_TOKENS,
     steps=1000,
     rate=0.01,

@@ -15,6 +15,9 @@ from attnviz.wording.keywords import built_by, with_checked_fields
 from attnviz.wording.words import with_summary
 
 NO_TOKEN = -1  # no answer is asked for here, or there is no token to attend to
+TWO_LAYERS = Settings(  # of most tasks
+    variant="multi-head", dim=32, heads=2, layers=2, norm="pre", positions="learned"
+)
 
 
 @built_by('task_of("reverse").draw(1, 64, False)')

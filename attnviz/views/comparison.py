@@ -31,19 +31,22 @@ from attnviz.views.answer_tables import (
     ways_answer_bars,
     ways_answers_grid,
 )
-from attnviz.views.compared_blocks import compared_map_groups, compared_row_groups
-from attnviz.views.compared_heads import ComparedHeads, compared_heads
+from attnviz.views.compared_heads import (
+    ComparedHeads,
+    compared_heads,
+    compared_map_groups,
+    compared_row_groups,
+)
 from attnviz.views.comparison_data import (
     build_comparison_data,
     build_long_comparison_data,
     explore_comparison,
 )
 from attnviz.views.conclusions.conclusion import (
-    comparison_title,
     conclusion,
     largest_change_sentences,
+    long_conclusion,
 )
-from attnviz.views.conclusions.long_findings import long_change_sentences, long_conclusion
 from attnviz.views.conclusions.mistake_findings import mistake_notes
 from attnviz.views.drawing_ways import refuse_logarithm
 from attnviz.views.measure_tables import (
@@ -166,7 +169,7 @@ def _matrix_contents(
     charts = Group("curves", tuple(sweep_curves(sweep) if sweep else ()))
     changes = () if curves else (*mistake_notes(comparison), *largest_change_sentences(comparison))
     closing_sentences = (*changes, *_answer_sentences(comparison))
-    headline = comparison_title(comparison, sweep, repeated)
+    headline = conclusion(comparison, sweep, repeated, is_title=True)
     if comparison.by == ABLATION_ASPECT and (answer_finding := _answer_changes_finding(comparison)):
         closing_sentences = _answer_sentences(comparison)
         finding = headline = answer_finding
@@ -189,7 +192,7 @@ def _long_text_contents(heads: ComparedHeads) -> Contents:
     finding = long_conclusion(comparison)
     panel_groups = compared_map_groups if comparison.query is None else compared_row_groups
     screen, picture = panel_groups(heads)
-    closing = (*long_change_sentences(comparison), *_precision_notes(comparison))
+    closing = (*largest_change_sentences(comparison), *_precision_notes(comparison))
     return Contents(finding, screen, picture, closing, build_long_comparison_data(heads, finding))
 
 
@@ -224,13 +227,11 @@ def _answer_groups(comparison: Comparison) -> tuple[list[Group], list[Group]]:
     """Return what the model answers with heads switched off, as groups for the screen (a table) and
     for a picture (bars).
 
-    Both are empty for comparisons by anything else, for models without answers, and where several
-    positions ask for an answer.
+    Both are empty for models without answers, and where several positions ask for an answer.
     """
     ways = _named_traces(comparison)
-    if comparison.by != ABLATION_ASPECT or any(trace.prediction is None for _, trace in ways):
-        return [], []
-    table = ways_answers_grid(ways, comparison.query)
+    has_answers = all(trace.prediction is not None for _, trace in ways)
+    table = ways_answers_grid(ways, comparison.query) if has_answers else None
     if table is None:
         return [], []
     bars = ways_answer_bars(ways, comparison.query)
@@ -262,13 +263,12 @@ def _way_tables(
     shows only the answers, or the weights if there are none.
     """
     picture_groups = _comparison_picture(heads, charts=sweep is not None)
-    answers, bars = _answer_groups(heads.comparison)
     if heads.comparison.by == ABLATION_ASPECT:  # which changes no weights in its own layer
+        answers, bars = _answer_groups(heads.comparison)
         weights = Group("alternatives", heads.in_order(heads.weights))
         # The answers are the finding, and the maps are all alike: a picture leaves them out.
         return [*answers, weights], bars or picture_groups
-    screen = _comparison_screen(heads, full=full)
-    return [*screen, *answers], [*picture_groups, *answers]
+    return _comparison_screen(heads, full=full), picture_groups
 
 
 def _comparison_command(

@@ -27,8 +27,12 @@ from attnviz.cells import Cells, LazyCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents, summary_contents, trace_contents
 from attnviz.traces.weights import tensor_to_numpy
-from attnviz.views.compared_blocks import CHANGE_MEASURES, row_measure_means
-from attnviz.views.compared_heads import ComparedHeads, averaged_heads_note
+from attnviz.views.compared_heads import (
+    CHANGE_MEASURES,
+    ComparedHeads,
+    averaged_heads_note,
+    row_measure_means,
+)
 from attnviz.views.grids.axes import AXES_NOTE, Axis
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.head_vectors import read_head_vectors
@@ -45,9 +49,7 @@ from attnviz.views.view import HEAD_COLUMNS, TableData, TableLines, WordColumns,
 from attnviz.wording.numbers import number_or_none
 
 MEASURE_NAMES = tuple(field.name for field in fields(Measures))
-MEAN_WITHOUT_VECTORS = "it is the mean of several heads"
 MEASURE_COLUMNS = ("way", "mistake", *HEAD_COLUMNS, "query number", "query", *MEASURE_NAMES)
-DIFFERENCE_MEASURE = "difference"
 MAP_COLUMNS = (
     *("way", *HEAD_COLUMNS, "query number", "query"),
     *(*QUERY_NUMBERS, *CHANGE_MEASURES.values()),
@@ -324,7 +326,7 @@ def _head_maps(
         facts = _difference_facts(heads, index, axes)
     else:
         facts = _weight_facts(heads, index, axes)
-    measure = DIFFERENCE_MEASURE if is_difference else "weight"
+    measure = "difference" if is_difference else "weight"
     return [
         (title, name, HeadMap(name=title + suffix, signed=is_difference, measure=measure, **each))
         for name, suffix, each in zip(heads.names, heads.suffixes, facts, strict=True)
@@ -360,7 +362,7 @@ def _weight_facts(
             "vectors": None
             if number is None or alternative.trace is None or alternative.layer is None
             else read_head_vectors(alternative.trace, alternative.layer, number),
-            "without_vectors": MEAN_WITHOUT_VECTORS if number is None else "",
+            "without_vectors": "it is the mean of several heads" if number is None else "",
             "off": alternative.layer is not None and head in alternative.layer.off,
         }
 

@@ -49,8 +49,7 @@ def build_glimpse(training: Training, moments: Sequence[Moment], *extra_status: 
         steps=np.array([moment.step for moment in moments]),
         histories=_measure_histories(moments, task.answer_noun),
     )
-    printable_glimpse: Glimpse = printable_value(glimpse, {})
-    return printable_glimpse
+    return printable_value(glimpse, {})
 
 
 def _head_grids(training: Training, moment: Moment, layer: int) -> Iterator[Grid]:

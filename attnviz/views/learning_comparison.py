@@ -33,7 +33,6 @@ from attnviz.views.view import Group, TableData, TableLines, View, WordColumns, 
 from attnviz.wording.numbers import number_or_none, percent_text
 from attnviz.wording.words import counted
 
-LOSS_TITLE = "loss"
 MAX_CURVE_ROWS = 8  # rows of the table of curves on a screen
 VARYING_TRAINING_SETTINGS = {  # for each aspect, the settings that differ and are left out
     "scale": ("scale",),
@@ -107,7 +106,7 @@ def training_curves(learning: Learning) -> list[Curves]:
     panels = []
     for name, title in (
         ("accuracy", f"{learning.task.answer_noun}s that are right"),
-        ("loss", LOSS_TITLE),
+        ("loss", "loss"),
     ):
         lines = []
         for way in learning.ways:

@@ -15,6 +15,8 @@ from attnviz.traces.weights import tensor_to_numpy
 from attnviz.vectors.random_numbers import stream_start
 from attnviz.views.grids.live_model import LiveModel
 from attnviz.views.origin_words import trained_lengths
+from attnviz.views.trace import view
+from attnviz.views.trace_choices import TraceChoices
 from attnviz.views.view import View
 from attnviz.wording.rules import check_rules
 
@@ -25,22 +27,23 @@ MAX_NUMBERS_BESIDE_ALL_PIECES = 500  # of a model: all pieces take 250 kB, and a
 PROJECTION_NAMES = ("query", "key", "value", "out")
 
 
-def with_live_model(view: View, trace: Trace, part: str | None) -> View:
+def view_live(trace: Trace, choices: TraceChoices) -> View:
     """Return the View of a Trace, with the model for pages; refuses what no page can compute."""
+    still_view = view(with_blanks(trace), **vars(replace(choices, live=False)))
     if not isinstance(trace.origin, FromSeed | FromModel):
         raise AttnvizError(
             f"{opt.live} makes a page that computes, and these weights were given, not computed",
             f"leave {opt.live} out, or give a text with {opt.model:agreement}, or without a model",
         )
     check_rules(trace.origin.settings, LIVE_RULES)
-    if part is not None or view.head_explorer is None:
-        option = opt.show if part is None else opt.part
+    if choices.part is not None or still_view.head_explorer is None:
+        option = opt.show if choices.part is None else opt.part
         raise AttnvizError(
             f"{opt.live} makes a page with all heads of a text, and {option} asks for something "
             "else",
             f"leave {option} out, or {opt.live}",
         )
-    return replace(view, live=build_live_model(trace))
+    return replace(still_view, live=build_live_model(trace))
 
 
 def build_live_model(trace: Trace) -> LiveModel:

@@ -62,15 +62,6 @@ class ClosingNote:
     takes_query: bool = False
 
 
-def _shows_vector_shift(trace: Trace) -> bool:
-    """Return whether the trace has last vectors with heads off and with all heads on, and no
-    answers.
-    """
-    outputs = trace.outputs
-    answers = trace.prediction is not None
-    return outputs is not None and outputs.with_all_heads is not None and not answers
-
-
 CLOSING_NOTES = {  # in the order in which they are read
     "given weights": ClosingNote(
         lambda trace: trace.external_origin is not None, "attnviz.views.notes:given_weights_notes"
@@ -92,7 +83,8 @@ CLOSING_NOTES = {  # in the order in which they are read
         takes_query=True,
     ),
     "shifted vectors": ClosingNote(
-        _shows_vector_shift, "attnviz.views.answer_tables:vector_shift_sentences"
+        lambda trace: trace.outputs is not None and trace.outputs.with_all_heads is not None,
+        "attnviz.views.answer_tables:vector_shift_sentences",
     ),
 }
 

@@ -18,6 +18,7 @@ from attnviz.traces.randomness import depends_on_seed
 from attnviz.traces.settings import ADDED_POSITIONS, Settings
 from attnviz.traces.trace import Layer, Provenance, Trace
 from attnviz.views.attention_facts import MaskShape, find_mask_shapes, has_mask
+from attnviz.views.head_vectors import is_scaled_by_root
 from attnviz.views.headline import attention_headline
 from attnviz.views.notes import given_settings
 from attnviz.wording.numbers import exact_text, percent_text
@@ -25,7 +26,7 @@ from attnviz.wording.words import and_list, counted
 
 PART_SEPARATOR = " · "
 MAX_NAMED_LAYERS = 6  # more layers are counted, not named
-SCALE_TOLERANCE = 1e-6  # relative difference up to which a scale counts as 1/√d_k or as 1
+SCALE_TOLERANCE = 1e-6  # relative difference up to which a scale counts as 1
 ATTENTION_PART = "attention"  # the name of the part on the kind of attention
 CHANGEABLE_PARTS = "scale", "mask", "temperature"
 NORM_TEXTS: dict[NormPlacement, str] = {"post": "post-norm", "pre": "pre-norm", "none": "no norm"}
@@ -308,7 +309,7 @@ def _scale_text(layer: Layer) -> str:
     A factor of 1 means `not scaled` only where queries and keys are exactly what the model's
     matrices compute; otherwise the model may have scaled queries or keys.
     """
-    if abs(layer.scale * layer.head_dim**0.5 - 1) < SCALE_TOLERANCE:
+    if is_scaled_by_root(layer):
         return ""
     if abs(layer.scale - 1) < SCALE_TOLERANCE:
         return "" if {"queries", "keys"} & layer.given else "not scaled"

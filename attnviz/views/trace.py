@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import sqrt
+from pkgutil import resolve_name
 
 import numpy as np
 from torch import Tensor
@@ -37,6 +37,7 @@ from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis, plain_axis
 from attnviz.views.grids.explorer import HeadExplorer
 from attnviz.views.grids.grid import OFF_SUFFIX, Grid, with_common_scales
 from attnviz.views.grids.scales import centred_scale, colorless_scale, weight_scale
+from attnviz.views.head_vectors import is_scaled_by_root
 from attnviz.views.headline import (
     CONTEXT_PRODUCT,
     SCORES_PRODUCT,
@@ -93,7 +94,6 @@ TRAINED_MODEL_REASONS = {
     "prediction": "this model gives no answers here",
 }
 SOFTMAX_INPUT_NOTE = "scores as the softmax receives them"
-FACTOR_TOLERANCE = 1e-6  # relative difference up to which a factor counts as 1/√d_k
 WEIGHTS_NAMES: dict[MixedBy, str] = {  # titles of weights
     "softmax": "weights",
     "dropout": "weights after dropout",
@@ -131,7 +131,8 @@ def view(
     choices = TraceChoices(show, query, as_, predict, layer, head, log, part, live, segments)
     check_rules(choices, SEGMENT_RULES)
     road = next(road for road in ROADS if road.when(trace, choices))
-    return road.view(trace, choices)
+    make_view: Callable[[Trace, TraceChoices], View] = resolve_name(road.function)
+    return make_view(trace, choices)
 
 
 def _shows_received(trace: Trace, choices: TraceChoices) -> bool:
@@ -165,32 +166,7 @@ def refuse_undrawable(trace: Trace, choices: TraceChoices) -> None:
         )
 
 
-def _live_view(trace: Trace, choices: TraceChoices) -> View:
-    from attnviz.views.live_page import with_blanks, with_live_model
-
-    still_view = view(with_blanks(trace), **vars(replace(choices, live=False)))
-    return with_live_model(still_view, trace, choices.part)
-
-
-def _part_view(trace: Trace, choices: TraceChoices) -> View:
-    from attnviz.views.part_of_text import view_part
-
-    return view_part(trace, choices)
-
-
-def _long_view(trace: Trace, choices: TraceChoices) -> View:
-    from attnviz.views.long_text import view_long
-
-    return view_long(trace, choices)
-
-
-def _received_view(trace: Trace, choices: TraceChoices) -> View:
-    from attnviz.views.received import view_received
-
-    return view_received(trace, choices)
-
-
-def _inspection_view(trace: Trace, choices: TraceChoices) -> View:
+def view_heads(trace: Trace, choices: TraceChoices) -> View:
     """Return the View of `attnviz inspect`, for traces with many heads."""
     if choices.segments is None:
         refuse_undrawable(trace, choices)
@@ -208,7 +184,7 @@ def _inspection_view(trace: Trace, choices: TraceChoices) -> View:
     return view_of_inspection(inspection, command=command)
 
 
-def _parts_view(trace: Trace, choices: TraceChoices) -> View:
+def view_parts(trace: Trace, choices: TraceChoices) -> View:
     """Return the View of the chosen parts in a drawing style, each by default if not chosen.
 
     Refuses an unknown query, part or style, and a style that cannot draw these parts.
@@ -254,17 +230,17 @@ class Road:
     """One way from a Trace to its View: when it is taken, and the function that makes the View."""
 
     when: Callable[[Trace, TraceChoices], object]
-    view: Callable[[Trace, TraceChoices], View]
+    function: str  # "module:function", imported only when it is taken
 
 
 ROADS = (  # the first that fits is taken
-    Road(lambda _, choices: choices.live, _live_view),
-    Road(lambda _, choices: choices.part is not None, _part_view),
-    Road(_shows_received, _received_view),
-    Road(lambda _, choices: choices.segments is not None, _inspection_view),
-    Road(_is_long_map, _long_view),
-    Road(_shows_heads, _inspection_view),
-    Road(lambda *_: True, _parts_view),
+    Road(lambda _, choices: choices.live, "attnviz.views.live_page:view_live"),
+    Road(lambda _, choices: choices.part is not None, "attnviz.views.long_text:view_part"),
+    Road(_shows_received, "attnviz.views.received:view_received"),
+    Road(lambda _, choices: choices.segments is not None, "attnviz.views.trace:view_heads"),
+    Road(_is_long_map, "attnviz.views.long_text:view_long"),
+    Road(_shows_heads, "attnviz.views.trace:view_heads"),
+    Road(lambda *_: True, "attnviz.views.trace:view_parts"),
 )
 
 
@@ -586,7 +562,7 @@ def _score_stage_note(trace: Trace, layer: Layer, stage: Stage, changes: Sequenc
 
 def _scale_factor_text(layer: Layer) -> str:
     """Return the factor of the scores, as ` / √3` or ` times 0.5`."""
-    by_root = abs(layer.scale * sqrt(layer.head_dim) - 1) < FACTOR_TOLERANCE
+    by_root = is_scaled_by_root(layer)
     return f" / √{layer.head_dim}" if by_root else f" times {layer.scale:.3g}"
 
 

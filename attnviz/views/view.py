@@ -53,6 +53,7 @@ VIEW_FUNCTIONS = {  # imported only when they are needed
     "Learned": "attnviz.views.learned.view:view",
     **{name: path for wing in WINGS.values() for name, path in wing.views.items()},
 }
+
 RENDER_FUNCTION = "attnviz.renderers:render"  # renderers import views, so views look them up
 SCREEN_FUNCTION = "attnviz.renderers.terminal.lines:screen_text"
 SAVE_FUNCTION = "attnviz.renderers.saving:save_view"
@@ -79,7 +80,6 @@ MACHINE_FIELDS = frozenset(
 # difference in one row; "rows" of equal length; "table" with `column_count` columns, or transposed;
 # "product", an equation whose last panel is the result; "course", a table with titles beside its
 # rows, and with the charts of other groups beside or below it.
-PanelArrangement = Literal["free", "pair", "rows", "table", "product", "course"]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Group:
     name: str
     panels: tuple[Drawable, ...]
     below: tuple[Grid | None, ...] = ()  # drawn below each panel; None: nothing is
-    kind: PanelArrangement = "free"
+    kind: Literal["free", "pair", "rows", "table", "product", "course"] = "free"
     column_count: int = 1  # panels in a row of a "table" or "course"
     panel_titles: tuple[PanelTitle, ...] = ()  # above the columns of a "course", or the findings
     row_titles: tuple[PanelTitle, ...] = ()  # beside the rows of a "course"
@@ -126,44 +126,41 @@ class Group:
         return replace(self, panels=panels, below=below)
 
 
-@with_summary
 @dataclass(frozen=True, eq=False)
-class Page:
-    """Groups of panels that are shown together, with a caption and a description."""
+class Grouped:
+    """Panels in groups."""
 
     groups: tuple[Group, ...]
+
+    @property
+    def panels(self) -> tuple[Drawable, ...]:
+        """All panels of its groups, one group after another."""
+        return tuple(panel for group in self.groups for panel in group.all_panels)
+
+
+@with_summary
+@dataclass(frozen=True, eq=False)
+class Page(Grouped):
+    """Groups of panels that are shown together, with a caption and a description."""
+
     caption: str = ""  # small print: how to read it, and its settings
     description: str = ""  # for people who cannot see it
     caveat: str = ""  # what is random in its numbers; also part of the caption
 
-    @property
-    def panels(self) -> tuple[Drawable, ...]:
-        return tuple(panel for group in self.groups for panel in group.all_panels)
-
 
 @dataclass(frozen=True, eq=False)
-class Shot:
+class Shot(Grouped):
     """A frame of a film: the panels are those of every other frame, with other numbers."""
 
-    groups: tuple[Group, ...]
     title: str
-
-    @property
-    def panels(self) -> tuple[Drawable, ...]:
-        return Page(self.groups).panels
 
 
 @with_summary
 @dataclass(frozen=True, eq=False)
-class Excerpt:
+class Excerpt(Grouped):
     """Some of a page's groups, and a hint on how to see those left out."""
 
-    groups: tuple[Group, ...]
     hint: str
-
-    @property
-    def panels(self) -> tuple[Drawable, ...]:
-        return Page(self.groups).panels
 
 
 NumberColumn = np.ndarray | list[float] | list[float | None]  # numbers or booleans

@@ -39,11 +39,11 @@ WINGS = {
     "corpora": Wing(
         commands={
             "survey": (
-                "attnviz.wings.corpora.survey_command:survey_command",
+                "attnviz.wings.corpora.command:survey_command",
                 "Show what each head of a trained model does over many texts.",
             ),
             "pairs": (
-                "attnviz.wings.corpora.pairs_command:pairs_command",
+                "attnviz.wings.corpora.command:pairs_command",
                 "Show which heads follow the meaning when one word changes.",
             ),
         },
@@ -59,9 +59,7 @@ WINGS = {
             "pairs": "attnviz.wings.corpora.pairs:pairs",
             "survey": "attnviz.wings.corpora.survey:survey",
         },
-        lent={
-            "deliver_corpus_effects": "attnviz.wings.corpora.effects_command:deliver_corpus_effects"
-        },
+        lent={"deliver_corpus_effects": "attnviz.wings.corpora.command:deliver_corpus_effects"},
     ),
     # Imported by attnviz quiz.
     "quiz": Wing(

@@ -28,9 +28,9 @@ from attnviz.traces.trained.loading import load_transformer
 from attnviz.views.grids.grid import Grid
 from attnviz.wings.corpora import survey as survey_module
 from attnviz.wings.corpora import totals as corpus_totals
+from attnviz.wings.corpora.command import _showing_progress
 from attnviz.wings.corpora.line_measures import KINDS, MEASURES, LineMeasures
 from attnviz.wings.corpora.survey import REPEATED_TOKENS, Survey, _repeated_tokens
-from attnviz.wings.corpora.survey_command import _showing_progress
 from attnviz.wings.corpora.survey_view import survey_headline
 from attnviz.wings.corpora.totals import CorpusTotals, line_batch, valley_p_value
 from tests.conftest import Attnviz

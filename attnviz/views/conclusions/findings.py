@@ -19,14 +19,13 @@ BAND_SUFFIX = " in 8 of 10 seeds"
 ONE_DRAW_OPENING = "With this one draw of random numbers"
 
 Seeds = Float[Tensor, "seed"]
-NumberWriter = Callable[[float, int], str]
 
 
 @dataclass(frozen=True)
 class Amount:
     """How a measure is written: its number format, its least number of digits, and its unit."""
 
-    write: NumberWriter
+    write: Callable[[float, int], str]
     digits: int
     unit: str = ""
 

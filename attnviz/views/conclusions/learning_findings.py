@@ -108,12 +108,14 @@ class WayCourse:
     def steps_text(self) -> str:
         """The median `after 16 steps (12–19 in 9 of 10)`; if not all seeds learn, how many do.
 
-        The band is left out for fewer than 10 seeds.
+        The band is left out for fewer than 10 seeds. A single seed that does not learn it gets
+        `not within 300 steps`.
         """
         seeds = len(self.steps_needed)
         if self.learned_seed_count < seeds:
             seeds_text = f"in {self.learned_seed_count or 'none'} of {seeds:,} seeds"
-            return f"{seeds_text} within {counted(self.learning.last, 'step')}"
+            opening = "not" if seeds == 1 else seeds_text
+            return f"{opening} within {counted(self.learning.last, 'step')}"
         low, high = (steps_at_quantile(self.steps_needed, share) for share in QUANTILE_BAND)
         has_band = low < high and seeds >= MIN_SEEDS_TO_CONCLUDE
         inside_count = int(((self.steps_needed >= low) & (self.steps_needed <= high)).sum())
@@ -122,16 +124,11 @@ class WayCourse:
 
     @property
     def short_steps_text(self) -> str:
-        """The median alone, `after 16 steps`; if not all seeds learn the task, how many do.
-
-        A single seed that does not learn it gets `not within 300 steps`.
-        """
-        if self.learned_seed_count == len(self.steps_needed):
-            median = self.median_steps
-            return f"after {counted(int(median) if median.is_integer() else median, 'step')}"
-        if len(self.steps_needed) == 1:
-            return f"not within {counted(self.learning.last, 'step')}"
-        return self.steps_text
+        """The median alone, `after 16 steps`; if not all seeds learn the task, how many do."""
+        if self.learned_seed_count < len(self.steps_needed):
+            return self.steps_text
+        median = self.median_steps
+        return f"after {counted(int(median) if median.is_integer() else median, 'step')}"
 
     @property
     def last_loss(self) -> Tensor:
@@ -151,6 +148,7 @@ class LearningFacts:
     """The numbers from which sentences about a comparison of learning are made."""
 
     learning: Learning
+    is_title: bool = False  # which has no bands
 
     @cached_property
     def courses(self) -> list[WayCourse]:
@@ -189,14 +187,13 @@ class LearningFacts:
 
         return max(pairs, key=distance, default=None)
 
-    @property
-    def short_ways_text(self) -> str:
-        """Each compared setting with its steps, without bands: `with 1 head, after 16 steps; …`."""
-        return "; ".join(f"{course.phrase}, {course.short_steps_text}" for course in self.courses)
+    def steps_text(self, course: WayCourse) -> str:
+        """When one of the settings learned the task; in a title without bands."""
+        return course.short_steps_text if self.is_title else course.steps_text
 
     @property
     def ways_text(self) -> str:
-        return "; ".join(f"{course.phrase}, {course.steps_text}" for course in self.courses)
+        return "; ".join(f"{each.phrase}, {self.steps_text(each)}" for each in self.courses)
 
 
 def accuracy_goal_text(share: float, answer_noun: str) -> str:
@@ -221,7 +218,7 @@ def learning_sentence(learning: Learning) -> str:
 
 def learning_title(learning: Learning) -> str:
     """Return the conclusion of `learning_sentence` in fewer words, for the title of a picture."""
-    return choose_sentence(LEARNING_TITLE_FINDINGS, LearningFacts(learning))
+    return choose_sentence(LEARNING_FINDINGS, LearningFacts(learning, is_title=True))
 
 
 def additional_sentences(learning: Learning) -> list[str]:
@@ -260,25 +257,17 @@ def _never_learned_sentence(outcome: LearningFacts) -> str:
 
 
 def _faster_way_sentence(outcome: LearningFacts) -> str:
-    """Return the steps of the fastest and of the slowest compared setting, bands included."""
+    """Return the steps of the fastest and of the slowest compared setting."""
     assert outcome.fastest_and_slowest is not None
     soon, slow = outcome.fastest_and_slowest
-    soon_text = f"{soon.phrase}, {outcome.goal_text} {soon.steps_text}"
-    return f"{outcome.opening}: {soon_text}; {slow.phrase}, {slow.steps_text}."
+    soon_text = f"{soon.phrase}, {outcome.goal_text} {outcome.steps_text(soon)}"
+    return f"{outcome.opening}: {soon_text}; {slow.phrase}, {outcome.steps_text(slow)}."
 
 
-def _faster_way_title(outcome: LearningFacts) -> str:
-    """Return the steps of the fastest and of the slowest compared setting, without bands."""
-    assert outcome.fastest_and_slowest is not None
-    soon, slow = outcome.fastest_and_slowest
-    soon_text = f"{soon.phrase}, {outcome.goal_text} {soon.short_steps_text}"
-    return f"{outcome.opening}: {soon_text}; {slow.phrase}, {slow.short_steps_text}."
-
-
-def _no_faster_way_opening(outcome: LearningFacts) -> str:
-    """Return `Over 12 seeds, none is clearly faster. Every letter is right`."""
+def _no_faster_way_sentence(outcome: LearningFacts) -> str:
+    """Return `Over 12 seeds, none is clearly faster. Every letter is right: …`."""
     goal_text = f"{outcome.goal_text[:1].upper()}{outcome.goal_text[1:]}"
-    return f"{outcome.opening}, none is clearly faster. {goal_text}"
+    return f"{outcome.opening}, none is clearly faster. {goal_text}: {outcome.ways_text}."
 
 
 def _failed_ways_sentence(outcome: LearningFacts) -> str:
@@ -343,11 +332,11 @@ def _visible_answers_sentence(outcome: LearningFacts) -> str:
     return f"{opening}, every word sees the next one, which is its answer." if ways else ""
 
 
-COMMON_LEARNING_FINDINGS: tuple[Finding[LearningFacts], ...] = (
+LEARNING_FINDINGS: tuple[Finding[LearningFacts], ...] = (
     Finding(
         "one seed",
         lambda outcome: outcome.seed_count == 1,
-        lambda outcome: f"With this one seed, {outcome.goal_text}: {outcome.short_ways_text}.",
+        lambda outcome: f"With this one seed, {outcome.goal_text}: {outcome.ways_text}.",
     ),
     Finding(
         "few seeds", lambda outcome: outcome.seed_count < MIN_SEEDS_TO_CONCLUDE, _few_seeds_sentence
@@ -357,26 +346,10 @@ COMMON_LEARNING_FINDINGS: tuple[Finding[LearningFacts], ...] = (
         lambda outcome: not any(each.learned_seed_count for each in outcome.courses),
         _never_learned_sentence,
     ),
-)
-LEARNING_FINDINGS: tuple[Finding[LearningFacts], ...] = (
-    *COMMON_LEARNING_FINDINGS,
     Finding(
         "sooner", lambda outcome: outcome.fastest_and_slowest is not None, _faster_way_sentence
     ),
-    Finding(
-        "undecided",
-        otherwise,
-        lambda outcome: f"{_no_faster_way_opening(outcome)}: {outcome.ways_text}.",
-    ),
-)
-LEARNING_TITLE_FINDINGS: tuple[Finding[LearningFacts], ...] = (
-    *COMMON_LEARNING_FINDINGS,
-    Finding("sooner", lambda outcome: outcome.fastest_and_slowest is not None, _faster_way_title),
-    Finding(
-        "undecided",
-        otherwise,
-        lambda outcome: f"{_no_faster_way_opening(outcome)}: {outcome.short_ways_text}.",
-    ),
+    Finding("undecided", otherwise, _no_faster_way_sentence),
 )
 
 
@@ -432,7 +405,7 @@ def training_sentence(learned: Learned) -> str:
     left out for tasks without known readings.
     """
     last_moment = learned.moments[-1]
-    opening = choose_sentence(ENDING_FINDINGS, Ending(learned.ended, last_moment.step))
+    opening = _ending_text(learned.ended, last_moment.step)
     heads = _heads_text(collect_reading_scores(learned))
     right_text = accuracy_text(last_moment.accuracy, learned.task.answer_noun)
     return f"{opening} {right_text}{f'; {heads}' if heads else ''}."
@@ -454,62 +427,14 @@ def moment_title(learned: Learned, index: int) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Ending:
-    """The reason why training ended, and the number of its last step."""
-
-    reason: EndReason
-    step: int
-
-    @property
-    def steps_text(self) -> str:
-        """The number of steps with its noun: `310 steps`."""
-        return counted(self.step, "step")
-
-
-ENDING_FINDINGS: tuple[Finding[Ending], ...] = (
-    Finding(
-        "no number",
-        lambda ending: ending.reason == "nan",
-        lambda ending: (
-            f"The loss is no longer finite; in the model after {ending.steps_text}, which is kept,"
-        ),
-    ),
-    Finding("nothing learned", lambda ending: ending.step == 0, lambda _: "Before the first step,"),
-    Finding(
-        "stopped",
-        lambda ending: ending.reason == "interrupted",
-        lambda ending: f"Stopped after {ending.steps_text}:",
-    ),
-    Finding("learned", otherwise, lambda ending: f"After {ending.steps_text},"),
-)
-
-
-@dataclass(frozen=True)
-class AnswerAccuracy:
-    """The share of answers that are right, and the noun for an answer."""
-
-    accuracy: float
-    answer_noun: str
-
-
-ACCURACY_FINDINGS: tuple[Finding[AnswerAccuracy], ...] = (
-    Finding(
-        "all",
-        lambda answers: answers.accuracy == 1,
-        lambda answers: f"every {answers.answer_noun} is right",
-    ),
-    Finding(
-        "none",
-        lambda answers: answers.accuracy == 0,
-        lambda answers: f"no {answers.answer_noun} is right",
-    ),
-    Finding(
-        "some",
-        otherwise,
-        lambda answers: f"{percent_text(answers.accuracy)} of the {answers.answer_noun}s are right",
-    ),
-)
+def _ending_text(reason: EndReason, step: int) -> str:
+    """Return when training ended, and why if not because all was learned: `After 310 steps,`."""
+    steps = counted(step, "step")
+    if reason == "nan":
+        return f"The loss is no longer finite; in the model after {steps}, which is kept,"
+    if step == 0:
+        return "Before the first step,"
+    return f"Stopped after {steps}:" if reason == "interrupted" else f"After {steps},"
 
 
 def accuracy_text(accuracy: float, answer_noun: str) -> str:
@@ -518,25 +443,9 @@ def accuracy_text(accuracy: float, answer_noun: str) -> str:
     >>> accuracy_text(1.0, "verb"), accuracy_text(0.9995, "verb"), accuracy_text(0.0, "verb")
     ('every verb is right', 'over 99.9\xa0% of the verbs are right', 'no verb is right')
     """
-    return choose_sentence(ACCURACY_FINDINGS, AnswerAccuracy(accuracy, answer_noun))
-
-
-@dataclass(frozen=True, eq=False)
-class HeadClaim:
-    """What a head reads, with its scores, and the verb phrase that states it."""
-
-    scores: ReadingScores
-    verb_phrase: str  # "reads the subject"; only "the subject" if the claim before has this verb
-
-
-HEAD_CLAIM_FINDINGS: tuple[Finding[HeadClaim], ...] = (
-    Finding(
-        "several do it",
-        lambda claim: bool(claim.scores.other_heads(MIN_CLEAR_SHARE)),
-        lambda claim: f"{_best_head_text(claim)}; {_other_heads_text(claim.scores)})",
-    ),
-    Finding("one does it", otherwise, lambda claim: f"{_best_head_text(claim)})"),
-)
+    if accuracy in (0, 1):
+        return f"{'every' if accuracy else 'no'} {answer_noun} is right"
+    return f"{percent_text(accuracy)} of the {answer_noun}s are right"
 
 
 def _heads_text(readings: Sequence[ReadingScores]) -> str:
@@ -546,35 +455,34 @@ def _heads_text(readings: Sequence[ReadingScores]) -> str:
     """
     clear = [scores for scores in readings if scores.final_score >= MIN_CLEAR_SHARE]
     if clear:
-        claims = _head_claims(clear)
-        return ", ".join(choose_sentence(HEAD_CLAIM_FINDINGS, claim) for claim in claims)
+        return ", ".join(_head_claims(clear))
     if not readings:
         return ""
     limit = percent_text(math.ceil(readings[0].final_score * 100 - 1e-9) / 100)  # rounded up
     return f"no head {readings[0].task_reading.does} with more than {limit} of its attention"
 
 
-def _head_claims(readings: Sequence[ReadingScores]) -> Iterator[HeadClaim]:
-    """Yield a claim per reading; a verb that repeats that of the previous claim is left out."""
+def _head_claims(readings: Sequence[ReadingScores]) -> Iterator[str]:
+    """Yield a claim per reading: `L1H1 reads the subject (99 %; L0H1: 72 %)`; a verb that repeats
+    that of the previous claim is left out."""
     previous_verb = ""
     for scores in readings:
         verb, _, object_phrase = scores.task_reading.does.partition(" ")
         is_repeated = object_phrase and verb == previous_verb
-        yield HeadClaim(scores, object_phrase if is_repeated else scores.task_reading.does)
+        verb_phrase = object_phrase if is_repeated else scores.task_reading.does
+        share, others = percent_text(scores.final_score), _other_heads_text(scores)
+        yield f"{scores.best_head_label} {verb_phrase} ({share}{others})"
         previous_verb = verb
 
 
-def _best_head_text(claim: HeadClaim) -> str:
-    """Return `L1H1 reads the subject (99 %`, with the parenthesis left open."""
-    share = percent_text(claim.scores.final_score)
-    return f"{claim.scores.best_head_label} {claim.verb_phrase} ({share}"
-
-
 def _other_heads_text(scores: ReadingScores) -> str:
-    """Return other heads with the same reading: `L0H1: 72 %` or `3 more heads: at least 60 %`."""
+    """Return other heads with the same reading, if any: `; L0H1: 72 %`, or how many there are:
+    `; 3 more heads: at least 60 %`."""
     other_heads = scores.other_heads(MIN_CLEAR_SHARE)
+    if not other_heads:
+        return ""
     least = min(other_heads.values())
     if len(other_heads) == 1:
-        return f"{and_list([*other_heads])}: {percent_text(least)}"
+        return f"; {and_list([*other_heads])}: {percent_text(least)}"
     least_text = percent_text(math.floor(least * 100 + 1e-9) / 100)  # rounded down
-    return f"{len(other_heads)} more heads: at least {least_text}"
+    return f"; {len(other_heads)} more heads: at least {least_text}"

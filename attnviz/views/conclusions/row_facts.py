@@ -45,16 +45,14 @@ class RowFacts:
 
     @cached_property
     def _visible_counts(self) -> Int[np.ndarray, "row"]:
-        counts: Int[np.ndarray, "row"] = (~self._patch.hidden).sum(1)
-        return counts
+        return np.asarray((~self._patch.hidden).sum(1))
 
     @property
     def _choice_rows(self) -> Int[np.ndarray, "row"]:
         return np.flatnonzero(self._visible_counts > 1)
 
     def weights_of(self, query: int) -> CellValues:
-        weights: CellValues = self._patch.values[query - self.first_row]
-        return weights
+        return np.asarray(self._patch.values[query - self.first_row])
 
     def visible_keys(self, query: int) -> list[int]:
         keys: list[int] = np.flatnonzero(~self._patch.hidden[query - self.first_row]).tolist()

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.analysis.comparison import Alternative, Comparison
+from attnviz.analysis.comparison import Alternative
 from attnviz.analysis.measures import band_quantiles
-from attnviz.analysis.seeds import Repeats, has_random_weights
+from attnviz.analysis.seeds import has_random_weights
 from attnviz.views.conclusions.findings import (
     MIN_NOTICEABLE_DIFFERENCE,
     MIN_SEEDS_TO_CONCLUDE,
@@ -21,11 +21,9 @@ from attnviz.views.conclusions.findings import (
     Amount,
     Finding,
     Pair,
-    choose_sentence,
-    choose_title,
     otherwise,
 )
-from attnviz.views.conclusions.sharpness_findings import reader_text
+from attnviz.views.conclusions.sharpness_findings import ComparisonFacts
 from attnviz.views.measure_tables import mean_measures
 from attnviz.wording.numbers import share_text
 
@@ -37,16 +35,8 @@ NO_EFFECT_OPENING = "Scaling changes nothing here"
 
 
 @dataclass(frozen=True, eq=False)
-class ScalingFacts:
+class ScalingFacts(ComparisonFacts):
     """Unscaled and scaled weights in the rows shown, and measures over seeds with `repeats`."""
-
-    comparison: Comparison
-    repeats: Repeats | None
-
-    @property
-    def reader(self) -> str:
-        """The subject of sentences: `a query`, or `"it" (3)` if only one query is shown."""
-        return reader_text(self.comparison)
 
     @property
     def divisor(self) -> str:
@@ -83,10 +73,6 @@ class ScalingFacts:
     def token_counts_over_seeds(self) -> Pair:
         """The effective number of tokens attended to in every seed, unscaled and scaled."""
         return self.measure_over_seeds("effective")
-
-    @property
-    def seed_count(self) -> int:
-        return 0 if self.repeats is None else len(self.repeats.seeds)
 
     def means(self, measure: str) -> tuple[float, float]:
         """Return the mean of a measure over heads and shown rows, unscaled and scaled."""
@@ -149,22 +135,11 @@ def _largest_score_range(
     return float((high.amax(-1) - low.amin(-1)).max())
 
 
-def scaling_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Return what scaling changes: over seeds with `repeats`, in one draw, or in given numbers."""
-    return choose_sentence(SCALING_FINDINGS, ScalingFacts(comparison, repeats))
-
-
-def scaling_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    return choose_title(SCALING_FINDINGS, ScalingFacts(comparison, repeats))
-
-
 def _spread_title(facts: ScalingFacts, before: str, after: str) -> str:
     """Return `Scaling spreads attention over 3.3 tokens instead of 2.1`; or that it narrows it."""
     verb = "spreads" if float(after) > float(before) else "narrows"
     preposition = "over" if verb == "spreads" else "to"
-    is_single = facts.comparison.query is not None
-    attention_text = f"the attention of {facts.reader}" if is_single else "attention"
-    return f"Scaling {verb} {attention_text} {preposition} {after} tokens instead of {before}"
+    return f"Scaling {verb} {facts.attention_text} {preposition} {after} tokens instead of {before}"
 
 
 def _spread_here_title(facts: ScalingFacts) -> str:

@@ -20,8 +20,6 @@ from attnviz.views.conclusions.findings import (
     Finding,
     Pair,
     Seeds,
-    choose_sentence,
-    choose_title,
     most_different_pair,
     otherwise,
 )
@@ -30,11 +28,8 @@ from attnviz.wording.words import and_list, as_sentence
 
 
 @dataclass(frozen=True, eq=False)
-class SharpnessFacts:
-    """How sharp the attention of each compared alternative is, in the rows that are shown.
-
-    An alternative is called a way, and has its index in the comparison as its key.
-    """
+class ComparisonFacts:
+    """A comparison, and its measures over many seeds, if any."""
 
     comparison: Comparison
     repeats: Repeats | None
@@ -48,6 +43,18 @@ class SharpnessFacts:
     def attention_text(self) -> str:
         """The subject `attention`, or `the attention of "it" (3)` if only one query is shown."""
         return "attention" if self.comparison.query is None else f"the attention of {self.reader}"
+
+    @property
+    def seed_count(self) -> int:
+        return 0 if self.repeats is None else len(self.repeats.seeds)
+
+
+@dataclass(frozen=True, eq=False)
+class SharpnessFacts(ComparisonFacts):
+    """How sharp the attention of each compared alternative is, in the rows that are shown.
+
+    An alternative is called a way, and has its index in the comparison as its key.
+    """
 
     @property
     def measure_opening(self) -> str:
@@ -96,10 +103,6 @@ class SharpnessFacts:
     def extreme_means(self) -> tuple[float, float]:
         return min(self.mean_by_way.values()), max(self.mean_by_way.values())
 
-    @property
-    def seed_count(self) -> int:
-        return 0 if self.repeats is None else len(self.repeats.seeds)
-
     @cached_property
     def numbers_by_way(self) -> dict[int, Seeds]:
         """The measure in every seed by alternative, the sharpest first; needs `repeats`."""
@@ -137,16 +140,6 @@ class SharpnessFacts:
         if len(self.mean_by_way) < len(self.comparison.alternatives):
             return and_list([self.way_name(index) for index in self.mean_by_way])
         return "both" if len(self.mean_by_way) == 2 else "all of them"
-
-
-def sharpness_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Return which alternative is sharper: over seeds, in one draw, or in given numbers."""
-    return choose_sentence(SHARPNESS_FINDINGS, SharpnessFacts(comparison, repeats))
-
-
-def sharpness_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Return which alternative's attention is sharper, as a title without a full stop."""
-    return choose_title(SHARPNESS_FINDINGS, SharpnessFacts(comparison, repeats))
 
 
 def reader_text(comparison: Comparison) -> str:

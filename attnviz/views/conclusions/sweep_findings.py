@@ -60,10 +60,6 @@ class SweepFacts:
         return ": too few seeds to tell more" if has_few else ""
 
     @property
-    def sees_one_token(self) -> bool:
-        return bool((self.comparison.base.visible.sum(-1) == 1).all())
-
-    @property
     def compares_keys(self) -> bool:
         """Whether queries are compared with keys, which some variants do not do."""
         trace = self.comparison.base.trace
@@ -99,10 +95,6 @@ class MeasureCourse:
     def pair(self) -> Pair:
         return Pair(self.numbers[0], self.numbers[-1])
 
-    @property
-    def is_finite(self) -> bool:
-        return bool(self.numbers.isfinite().all())
-
     @cached_property
     def medians(self) -> list[float]:
         return [band_quantiles(row)[1] for row in self.numbers]
@@ -128,19 +120,6 @@ class MeasureCourse:
     @property
     def ends_differ(self) -> bool:
         return self.end_texts[0] != self.end_texts[1]
-
-
-def sweep_sentence(comparison: Comparison, sweep: Sweep) -> str:
-    """Return how the spread of scores and the entropy change along the sweep, unscaled and scaled.
-
-    If nothing can change (no scores, or only one visible key), the sentence says why instead.
-    """
-    return choose_sentence(SWEEP_FINDINGS, SweepFacts(comparison, sweep))
-
-
-def sweep_title(comparison: Comparison, sweep: Sweep) -> str:
-    """Return how the entropy changes along the sweep, or why nothing can, with a full stop."""
-    return choose_sentence(SWEEP_TITLE_FINDINGS, SweepFacts(comparison, sweep))
 
 
 def _seeds_opening(seeds: int) -> str:
@@ -194,7 +173,7 @@ def _unclear_change_text(course: MeasureCourse) -> str:
 MEASURE_FINDINGS: tuple[Finding[MeasureCourse], ...] = (
     Finding(
         "beyond numbers",
-        lambda course: not course.is_finite,
+        lambda course: not bool(course.numbers.isfinite().all()),
         lambda _: "goes beyond what numbers can hold",
     ),
     Finding(
@@ -222,7 +201,7 @@ MEASURE_FINDINGS: tuple[Finding[MeasureCourse], ...] = (
     Finding("unclear", otherwise, _unclear_change_text),
 )
 
-COMMON_SWEEP_FINDINGS: tuple[Finding[SweepFacts], ...] = (
+SWEEP_FINDINGS: tuple[Finding[SweepFacts], ...] = (
     Finding(
         "only a bias",
         lambda facts: not facts.compares_keys and facts.has_bias,
@@ -240,11 +219,10 @@ COMMON_SWEEP_FINDINGS: tuple[Finding[SweepFacts], ...] = (
     ),
     Finding(
         "a query sees one token",
-        lambda facts: facts.sees_one_token,
+        lambda facts: bool((facts.comparison.base.visible.sum(-1) == 1).all()),
         lambda facts: (
             f"A query sees only one token and gives it all its attention, whatever {facts.noun} is."
         ),
     ),
+    Finding("course", otherwise, _full_course_sentence, _entropy_course_title),
 )
-SWEEP_FINDINGS = (*COMMON_SWEEP_FINDINGS, Finding("course", otherwise, _full_course_sentence))
-SWEEP_TITLE_FINDINGS = (*COMMON_SWEEP_FINDINGS, Finding("course", otherwise, _entropy_course_title))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from jaxtyping import Float
@@ -78,10 +79,11 @@ def thinned_marks(
     ([10, 30], 2)
     """
     inside = [position for position in positions if position in tokens]
-    every = next(
-        step * 10**power
-        for power in range(20)
-        for step in ROUND_STEPS
-        if len(inside) <= most * step * 10**power
-    )
+    every = first_round_number(lambda step: len(inside) <= most * step)
     return inside[::every], every
+
+
+def first_round_number(fits: Callable[[int], bool]) -> int:
+    """Return the first of 1, 2, 5, 10, 20, 50 … that fits."""
+    numbers = (step * int(10**power) for power in count() for step in ROUND_STEPS)
+    return next(filter(fits, numbers))

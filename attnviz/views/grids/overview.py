@@ -22,8 +22,6 @@ COLOR_SCALE_NOTES: dict[ScaleBend, str] = {
     "log": "colours by logarithm",
 }
 
-MapValues = Float[np.ndarray, "map query key"]
-MapMask = Bool[np.ndarray, "map query key"]
 TokenCounts = Shaped[np.ndarray, "place"]
 
 
@@ -53,8 +51,8 @@ class Overview:
     groups: tuple[int, ...] = ()  # for each column, the index of its key-value head
     names: tuple[str, ...]  # of each map, such as L4H7
     map_cells: tuple[tuple[int, int], ...]  # the row and column of each map
-    values: MapValues
-    hidden: MapMask
+    values: Float[np.ndarray, "map query key"]
+    hidden: Bool[np.ndarray, "map query key"]
     query_axis: Axis  # of every map
     key_axis: Axis
     tokens_per_row: Shaped[np.ndarray, "query"]  # how many tokens each row stands for

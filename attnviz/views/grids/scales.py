@@ -22,7 +22,6 @@ BELOW_UNIFORM_FACTOR = 10.0  # how far a logarithmic scale goes below the weight
 SUM_TOLERANCE = 1e-6  # relative rounding error of a sum of weights
 SMALLEST_VALUE = 1e-300  # smaller values have no exact power of ten
 
-ScaleKind = Literal["sequential", "diverging", "none"]
 ScaleBend = Literal["straight", "root", "log"]  # what colours are proportional to
 
 
@@ -39,7 +38,7 @@ class Scale:
     label: str
     low: float
     high: float
-    kind: ScaleKind = "sequential"
+    kind: Literal["sequential", "diverging", "none"] = "sequential"
     is_exceeded: bool = False
     bend: ScaleBend = "straight"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -26,6 +25,7 @@ from attnviz.views.grids.description import caption, describe
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, arrange_heads
 from attnviz.views.grids.grid import Curve, Curves, Grid, cells_without_nan
 from attnviz.views.grids.live_model import LiveModel
+from attnviz.views.grids.long_map import first_round_number
 from attnviz.views.grids.scales import Scale, colorless_scale
 from attnviz.views.head_vectors import read_head_vectors
 from attnviz.views.learned.head_roles import LearnedHeads, moment_measures, nearest_halvings
@@ -233,17 +233,9 @@ def _learned_provenance(
     command.
     """
     model_settings = {"model": None, "positions": learned.settings.positions}
-    training_settings = {**learned.asked, **_final_choices(learned)}
+    training_settings = {**learned.asked, **learned.choices.in_a_file}
     settings = {**provenance.settings, **model_settings, **training_settings}
     return replace(provenance, settings=settings, command=command, seed=learned.settings.seed)
-
-
-def _final_choices(learned: Learned) -> dict[str, Any]:
-    """Return the training options by name, with None for `until` where no accuracy ends the
-    training.
-    """
-    until = learned.choices.until
-    return {**asdict(learned.choices), "until": None if until == math.inf else until}
 
 
 def _learned_command(learned: Learned, query: str | None) -> Command:
@@ -253,7 +245,7 @@ def _learned_command(learned: Learned, query: str | None) -> Command:
     task, task_settings = learned.task, asdict(learned.task.settings)
     setting_items = asdict(learned.settings).items()
     settings = {name: value for name, value in setting_items if value != task_settings[name]}
-    choices = _final_choices(learned)
+    choices = learned.choices.in_a_file
     training = {name: value for name, value in choices.items() if value != getattr(task, name)}
     if choices["until"] is None:  # --steps without --until means the same
         training = {"steps": choices["steps"], **training}
@@ -523,12 +515,7 @@ def round_step_ticks(last_step: int) -> tuple[float, ...]:
     >>> round_step_ticks(633), round_step_ticks(60)
     ((0.0, 200.0, 400.0, 600.0), (0.0, 20.0, 40.0, 60.0))
     """
-    step = next(
-        factor * 10**power
-        for power in range(9)
-        for factor in (1, 2, 5)
-        if last_step / (factor * 10**power) <= MAX_ROUND_TICKS
-    )
+    step = first_round_number(lambda each: last_step / each <= MAX_ROUND_TICKS)
     return tuple(float(tick) for tick in range(0, last_step + 1, step))
 
 

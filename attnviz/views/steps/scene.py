@@ -122,11 +122,6 @@ class Scene:
         stages = list(is_present)
         return [each for each in stages[: stages.index(stage)] if is_present[each]][-1]
 
-    @property
-    def last_stage(self) -> Stage:
-        """The stage of the scores that the mask receives."""
-        return self.stage_before("masked scores")
-
     def stage_row(self, stage: Stage, head: int) -> list[float]:
         """Return the followed query's numbers in a head at a stage, such as 'masked scores'."""
         row = self.layer.weights.cells(stage, head).row(self.followed_query)

@@ -246,7 +246,7 @@ def _adjusted_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
 
     Nothing without --key, where nothing is done to scores but scaling, and for hidden keys.
     """
-    key, stage = scene.options.key, scene.last_stage
+    key, stage = scene.options.key, scene.stage_before("masked scores")
     if key is None or stage == "scaled scores":
         return
     cap = None if layer.attended.capped_scores is None else scene.trace.variant.soft_cap

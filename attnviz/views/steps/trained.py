@@ -32,7 +32,6 @@ MISSING_MATRICES_TEXT = (
     "The model computes queries, keys and values with its own matrices, which a file of a trace "
     "does not contain."
 )
-NO_SCALING_TEXT = "The model does not scale the scores."
 EARLIER_SCALING_TEXT = (
     "The scores are not scaled here: if the model scales anything, it does so when it computes "
     "queries and keys."
@@ -148,7 +147,7 @@ def own_scaling_text(layer: Layer) -> str:
     """Describe scaling by something other than the square root of a head's width, or by nothing."""
     if not divisor_text(layer):
         unknown = {"queries", "keys"} & layer.given
-        return EARLIER_SCALING_TEXT if unknown else NO_SCALING_TEXT
+        return EARLIER_SCALING_TEXT if unknown else "The model does not scale the scores."
     return f"This model divides scores by {divisor_text(layer)} instead of √{layer.head_dim}."
 
 

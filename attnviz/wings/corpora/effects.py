@@ -268,9 +268,7 @@ class NeighbourSums:
     def means(self) -> Float[np.ndarray, "set row"]:
         """The means of neighbours for each set; of few rows, the rows themselves."""
         starts = np.arange(len(self._sums)) * self.rows_per_sum
-        means: Float[np.ndarray, "set row"]
-        means = self.sums.T / np.minimum(self.rows_per_sum, self.count - starts)
-        return means
+        return np.asarray(self.sums.T / np.minimum(self.rows_per_sum, self.count - starts))
 
 
 class ChangeTotals:

@@ -118,9 +118,7 @@ def _largest_distances(
     has_spread = variances > ROUNDING
     spreads = np.sqrt(np.where(has_spread, variances, 1))
     outside = np.where(abs(means) > ROUNDING, inf, 0.0)
-    largest: Float[np.ndarray, "sample"]
-    largest = np.where(has_spread, abs(means) / spreads, outside).max(1)
-    return largest
+    return np.asarray(np.where(has_spread, abs(means) / spreads, outside).max(1))
 
 
 def _drawn_counts(draws: range, count: int, seed: int) -> Float[np.ndarray, "sample observation"]:

@@ -35,7 +35,6 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trained.batches import LayerWeights
 
 LineScores = Float[np.ndarray, "line head measure"]
-LineKinds = Int[np.ndarray, "line head"]  # indices in PATTERN_KINDS; -1: none
 LinePairs = Float[np.ndarray, "line head pattern 3"]  # query, key, weight
 
 
@@ -70,7 +69,7 @@ class LineMeasures:
 
     scores: LineScores
     even: LineScores  # of attention to all visible keys alike; NaN for entropy and distance
-    kinds: LineKinds  # the main pattern of a head on a line
+    kinds: Int[np.ndarray, "line head"]  # main patterns, in PATTERN_KINDS; -1: none
     pairs: LinePairs  # for each key pattern, and for any, the pair with the largest weight
 
 

@@ -54,16 +54,13 @@ class MeanEstimates:
 
     def means(self) -> Float[np.ndarray, "*shape"]:
         """Return the mean of each; NaN without observations."""
-        means: Float[np.ndarray, "*shape"]
-        means = self._first + self._sums[0] / np.maximum(self.counts, 1)
-        return means
+        return np.asarray(self._first + self._sums[0] / np.maximum(self.counts, 1))
 
     def spreads(self) -> Float[np.ndarray, "*shape"]:
         """Return the standard deviation of each; NaN for fewer than two observations."""
         counts = np.where(self.counts > 1, self.counts, np.nan)
         squares = self._sums[1] - self._sums[0] ** 2 / counts
-        spreads: Float[np.ndarray, "*shape"] = np.sqrt(np.maximum(squares, 0) / (counts - 1))
-        return spreads
+        return np.asarray(np.sqrt(np.maximum(squares, 0) / (counts - 1)))
 
     def intervals(self) -> Float[np.ndarray, "2 *shape"]:
         """Return the ends of the 95 % interval of each mean; NaN for fewer than
@@ -76,8 +73,7 @@ class MeanEstimates:
         inner = 1 + skewness * (steps - skewness / (6 * counts))
         ends: Float[np.ndarray, "2 *shape"]
         ends = self.means() - self.spreads() * 3 / skewness * (np.cbrt(inner) - 1)
-        ends = np.clip(ends, *self._range)
-        return ends
+        return np.asarray(np.clip(ends, *self._range))
 
     def _skewness(self, counts: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """Return the skewness of each, at least `LEAST_SKEWNESS` in size."""

@@ -361,8 +361,7 @@ class _Reading:
         known_excess = np.nan_to_num(excess, nan=-np.inf)
         without = np.where(np.isnan(excess).all(1), -1, known_excess.argmax(1))
         clear = strongest_kinds(excess, scores)
-        best: Int[np.ndarray, "head"] = np.where(clear >= 0, clear, without)
-        return best
+        return np.where(clear >= 0, clear, without)
 
     def _kept_lines(
         self, best: Int[np.ndarray, "head"], groups: Sequence[LineGroups | None]

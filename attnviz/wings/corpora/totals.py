@@ -112,8 +112,7 @@ class CorpusTotals:
     @property
     def counts(self) -> HeadNumbers:
         """How many lines can show each measure of each head."""
-        counts: HeadNumbers = self.all_estimates.of_lines.counts[0]
-        return counts
+        return np.asarray(self.all_estimates.of_lines.counts[0])
 
     @property
     def estimates(self) -> MeanEstimates:
@@ -135,9 +134,7 @@ class CorpusTotals:
 
     def intervals(self) -> Float[np.ndarray, "2 head measure"]:
         """Return the ends of the 95 % interval of each mean; NaN for few lines or documents."""
-        ends: Float[np.ndarray, "2 head measure"]
-        ends = self.estimates.intervals()[:, 0]
-        return ends
+        return self.estimates.intervals()[:, 0]
 
     def even_means(self) -> HeadNumbers:
         """Return the means of even attention; NaN where no line shows it."""

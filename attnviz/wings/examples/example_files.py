@@ -59,6 +59,7 @@ EXPECTATION_VALUE_KEYS: Mapping[str, toml.ValueKind] = {  # what is expected
     ),
 }
 EXPECTATION_TOLERANCE_KEYS: Mapping[str, toml.ValueKind] = {"tolerance": toml.POSITIVE_TYPE}
+PLAIN_EXPECTATION_KEYS = ("item", "layer", "values", "parameters", "claim")  # taken as they are
 SETTINGS_NOT_IN_EXAMPLES = ("given", "item", "trust_remote_code")
 EXAMPLE_SETTINGS = tuple(
     name for name in Settings.__dataclass_fields__ if name not in SETTINGS_NOT_IN_EXAMPLES
@@ -155,13 +156,9 @@ def _read_expectation(table: toml.Table, recipe: Recipe) -> Expectation:
         step=step or "softmax",
         line=table.line("step"),
         query=str(values["query"]) if "query" in values else None,
-        item=values.get("item", 1),
-        layer=values.get("layer"),
         changes=_given_values(changes, "setting or matrix", settings, recipe),
-        values=values.get("values"),
         tolerance=toml.plain_number(values.get("tolerance")),
         shape=tuple(values["shape"]) if "shape" in values else None,
-        parameters=values.get("parameters"),
-        claim=claim,
         arithmetic=tuple(values.get("arithmetic", ())),
+        **{name: values[name] for name in PLAIN_EXPECTATION_KEYS if name in values},
     )

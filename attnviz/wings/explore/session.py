@@ -419,12 +419,6 @@ class Session:
         words = f"switching {subject.explorer.heads[head].name} {'on' if is_off else 'off'}"
         self._compute(words, lambda: subject.switched(head))
 
-    def _change_scale(self, key: str) -> None:
-        self._compute("computing", self.subject.scaled_otherwise)
-
-    def _change_mask(self, key: str) -> None:
-        self._compute("computing", self.subject.masked_otherwise)
-
     def _change_temperature(self, key: str) -> None:
         subject = self.subject
         self._compute("computing", lambda: subject.heated(2.0 if key == "t" else 0.5))
@@ -460,22 +454,16 @@ class Session:
         self._follow_query(len(subject.trace.tokens) - 1)
         self.message = subject.length_note
 
-    def _undo(self, key: str) -> None:
-        if self.job is not None:
-            self.message = f"{self.job.words}: wait for it, or press Esc"
-        elif self.subject is self.first:
-            self.message = "nothing is changed"
-        else:
-            self.now, self.message = self.subject, "all changes are undone (b brings them back)"
-            self._take_subject(self.first)
-
-    def _flip(self, key: str) -> None:
+    def _undo_or_flip(self, key: str) -> None:
+        """Go back to before the changes; `b` also returns to them, until there are new ones."""
         if self.job is not None:
             self.message = f"{self.job.words}: wait for it, or press Esc"
         elif self.subject is not self.first:
-            self.now, self.message = self.subject, "before the changes (b: now)"
+            before = "before the changes (b: now)"
+            undone = "all changes are undone (b brings them back)"
+            self.now, self.message = self.subject, undone if key == "u" else before
             self._take_subject(self.first)
-        elif self.now is not self.first:
+        elif key == "b" and self.now is not self.first:
             self.message = "with the changes (b: before)"
             self._take_subject(self.now)
         else:
@@ -653,14 +641,14 @@ ACTIONS: dict[str, Callable[[Session, str], None]] = {  # by the first name of a
     "enter": lambda session, key: session._open("matrix"),
     "/": Session._find,
     "x": Session._switch_head,
-    "s": Session._change_scale,
-    "m": Session._change_mask,
+    "s": lambda session, key: session._compute("computing", session.subject.scaled_otherwise),
+    "m": lambda session, key: session._compute("computing", session.subject.masked_otherwise),
     "t": Session._change_temperature,
     "e": Session._edit,
     "g": Session._add_word,
     "d": Session._show_arithmetic,
-    "u": Session._undo,
-    "b": Session._flip,
+    "u": Session._undo_or_flip,
+    "b": Session._undo_or_flip,
     "y": Session._copy,
     "w": Session._write,
     "+": Session._change_zoom,

@@ -293,8 +293,7 @@ class Subject:
     @cached_property
     def about(self) -> tuple[str, ...]:
         """What the numbers depend on, the most important first."""
-        parts: tuple[str, ...] = printable_value(settings_by_importance(self.trace))
-        return parts
+        return printable_value(settings_by_importance(self.trace))
 
     def view(self, place: Place) -> View:
         """Return the View of what is on the screen: one head, all heads, or a cell's arithmetic."""
@@ -345,8 +344,7 @@ class Subject:
 
     def arithmetic(self, place: Place) -> tuple[Section, ...]:
         """Return the steps from the query and the key of a cell to its weight, made printable."""
-        sections: tuple[Section, ...] = printable_value(self._steps(place).sections)
-        return sections
+        return printable_value(self._steps(place).sections)
 
     def _steps(self, place: Place) -> Walk:
         """Return the Walk of a cell; refuses what has no scores to write out."""
@@ -525,8 +523,7 @@ def replace_trace(subject: Subject, trace: Trace, base: Trace) -> Subject:
 def _explore(trace: Trace) -> HeadExplorer:
     """Return all heads of a trace, made printable, without a search for the strongest."""
     first = trace.attention_layers[0].layer
-    explorer: HeadExplorer = printable_value(explore_trace(trace, layer=first, head=0))
-    return explorer
+    return printable_value(explore_trace(trace, layer=first, head=0))
 
 
 def _changed_answers_text(

@@ -72,24 +72,19 @@ class KindCourse:
     @property
     def counts(self) -> Int[np.ndarray, "checkpoint"]:
         """How many heads are clearly of this kind at each checkpoint."""
-        counts: Int[np.ndarray, "checkpoint"] = self.belongs.sum(1).astype(int)
-        return counts
+        return np.asarray(self.belongs.sum(1).astype(int))
 
     @cached_property
     def strongest(self) -> Int[np.ndarray, "checkpoint"]:
         """The index of the head with the highest score, among heads of this kind if there are."""
         known = np.nan_to_num(self.scores, nan=-1.0)
         among = np.where(self.belongs.any(1, keepdims=True) & (self.belongs == 0), -1.0, known)
-        strongest: Int[np.ndarray, "checkpoint"] = among.argmax(1)
-        return strongest
+        return np.asarray(among.argmax(1))
 
     @property
     def highest(self) -> Float[np.ndarray, "checkpoint"]:
         """The score of the strongest head at each checkpoint."""
-        highest: Float[np.ndarray, "checkpoint"] = np.take_along_axis(
-            self.scores, self.strongest[:, None], 1
-        )[:, 0]
-        return highest
+        return np.take_along_axis(self.scores, self.strongest[:, None], 1)[:, 0]
 
     @property
     def first(self) -> int | None:

@@ -526,8 +526,7 @@ def _colors_by_area(pixels: Pixels) -> ColorRow:
     lengths = np.diff(np.append(starts, len(row)))
     distinct, inverse = np.unique(row[starts], return_inverse=True)
     colors: ColorRow = distinct[np.argsort(-np.bincount(inverse, weights=lengths), kind="stable")]
-    changed: ColorRow = colors[colors != UNCHANGED]
-    return changed
+    return np.asarray(colors[colors != UNCHANGED])
 
 
 def _nearest_colors(colors: ColorRow, palette: ColorRow) -> ColorRow:
@@ -535,8 +534,7 @@ def _nearest_colors(colors: ColorRow, palette: ColorRow) -> ColorRow:
     channels = _color_channels(palette)
     # (a - b)² = a² - 2ab + b², and a² is the same for all that are compared.
     distances = (channels**2).sum(axis=1) - 2 * _color_channels(colors) @ channels.T
-    nearest: ColorRow = distances.argmin(axis=1)
-    return nearest
+    return np.asarray(distances.argmin(axis=1))
 
 
 def _reduced_palette(colors: ColorRow) -> ColorRow:
@@ -544,8 +542,7 @@ def _reduced_palette(colors: ColorRow) -> ColorRow:
     others = Image.fromarray(_color_channels(colors[MOST_COMMON:]).astype(np.uint8)[None])
     quantized = others.quantize(PALETTE_COLORS - MOST_COMMON, kmeans=1, dither=Image.Dither.NONE)
     rest = _pack_channels(np.array(quantized.getpalette()).reshape(-1, 3))
-    palette: ColorRow = np.concatenate([colors[:MOST_COMMON], rest[: PALETTE_COLORS - MOST_COMMON]])
-    return palette
+    return np.concatenate([colors[:MOST_COMMON], rest[: PALETTE_COLORS - MOST_COMMON]])
 
 
 def _color_channels(colors: Shaped[np.ndarray, "color"]) -> Shaped[np.ndarray, "color 3"]:

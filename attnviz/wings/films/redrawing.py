@@ -139,8 +139,7 @@ def _changed_cells(previous: Panel, panel: Panel) -> np.ndarray:
     """
     one, other = previous.grid, panel.grid
     same = (one.values == other.values) | (np.isnan(one.values) & np.isnan(other.values))
-    changes: np.ndarray = ~same | (one.hidden != other.hidden)
-    return changes
+    return np.asarray(~same | (one.hidden != other.hidden))
 
 
 def _new_cell_boxes(panel: Panel, cells: np.ndarray) -> Iterator[Box]:

@@ -72,8 +72,7 @@ class AttentionRow:
     @cached_property
     def visible(self) -> Bool[np.ndarray, "key"]:
         hidden = self._patch("mixing").hidden[self.query]
-        visible: Bool[np.ndarray, "key"] = ~np.asarray(hidden, dtype=bool)
-        return visible
+        return ~np.asarray(hidden, dtype=bool)
 
     @cached_property
     def scores(self) -> Float[np.ndarray, "key"] | None:
@@ -140,14 +139,12 @@ class AttentionRow:
         """Return the softmax of scores over the visible keys, 0 for hidden ones."""
         exponents = np.where(self.visible, scores, -np.inf)
         powers = np.exp(exponents - exponents.max())
-        shares: Float[np.ndarray, "key"] = powers / powers.sum()
-        return shares
+        return np.asarray(powers / powers.sum())
 
     def _stage(self, stage: Stage) -> Float[np.ndarray, "key"]:
         """Return the row at a stage, 0 for hidden keys."""
         row = self._patch(stage).values[self.query]
-        values: Float[np.ndarray, "key"] = np.where(self.visible, row, 0.0).astype(float)
-        return values
+        return np.where(self.visible, row, 0.0).astype(float)
 
     def _patch(self, stage: Stage) -> Patch:
         """Return all rows of the head at a stage; a trained model computes them only once."""

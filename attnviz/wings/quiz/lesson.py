@@ -29,19 +29,16 @@ DEFAULT_QUESTIONS = 6
 QUESTION_LIMITS = (1, 40)
 MAX_ANSWERS = 4
 MAX_QUIZ_TOKENS = 32  # of a text: all of it is shown
-LESSON_SUFFIX = ".toml"
 COURSE_FILE = "course.toml"  # the lesson of a quiz without a text
 NO_LESSON_SETTINGS = (
-    *(
-        "model",
-        "tokenizer",
-        "embeddings",
-        "given",
-        "item",
-        "memory",
-        "dropout",
-        "trust_remote_code",
-    ),
+    "model",
+    "tokenizer",
+    "embeddings",
+    "given",
+    "item",
+    "memory",
+    "dropout",
+    "trust_remote_code",
     *LONG_TEXT_SETTINGS,
 )
 LESSON_SETTINGS = tuple(
@@ -148,7 +145,7 @@ class Lesson:
 
 
 def is_lesson(name: str) -> bool:
-    return name.lower().endswith(LESSON_SUFFIX) and len(name.split()) == 1
+    return name.lower().endswith(".toml") and len(name.split()) == 1
 
 
 def read_course() -> Lesson:

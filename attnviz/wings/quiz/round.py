@@ -22,7 +22,6 @@ from attnviz.views.view import View
 from attnviz.wording.words import counted
 
 RIGHT_SIGN, WRONG_SIGN = "✓", "✗"
-NEXT_KEYS = "\r\n "
 END_OF_INPUT, ESCAPE = b"\x04", b"\x1b"  # Ctrl-D
 SEQUENCE_ENDS = tuple(bytes([code]) for code in b"~ABCDEFGHPQRSZ")  # of arrows and the like
 Verdict = Literal["right", "wrong"]
@@ -59,7 +58,7 @@ def play_round(view: View, options: DeliveryOptions) -> None:
                 print_lines(console, _verdict_lines(exercise, chosen, screen, again))
                 if exercise is not exercises[-1]:
                     with background.silent_terminal():
-                        _wait_for_key(console, "Enter: next · q: end ", NEXT_KEYS)
+                        _wait_for_key(console, "Enter: next · q: end ", "\r\n ")
                     console.print("\n")
         except (QuizEnded, KeyboardInterrupt):
             console.print()

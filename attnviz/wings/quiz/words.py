@@ -42,8 +42,9 @@ class QuestionWords:
     about: Callable[[Question, AttentionRow], str]  # what is needed to answer, after the sentence
     options: Callable[[Question, AttentionRow], tuple[str, ...]]
     reason: Callable[[Question, AttentionRow], str]
-    shown: Callable[[Question, AttentionRow], tuple[Grid, ...]]  # with the question
-    explained: Callable[[Question, AttentionRow], tuple[Grid, ...]]  # with the reason
+    # What is shown with the question, and with the reason:
+    shown: Callable[[Question, AttentionRow], tuple[Grid, ...]] = lambda question, row: ()
+    explained: Callable[[Question, AttentionRow], tuple[Grid, ...]] = lambda question, row: ()
     sums: Callable[[Question, AttentionRow], tuple[Sum, ...]] = lambda question, row: ()
     needs_working: Callable[[Question, AttentionRow], bool] = lambda question, row: False
 
@@ -152,10 +153,6 @@ def _map_of_head(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     if not question.shows_map:
         return _weight_row(question, row)
     return (_map_grid(row, f"weights {row.head_name}" if _place(row) else "weights"),)
-
-
-def _no_grids(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
-    return ()
 
 
 # Which token.
@@ -341,10 +338,6 @@ def _scaled_reason(question: Question, row: AttentionRow) -> str:
     )
 
 
-def _both_rows(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
-    return (_rows_grid(row, "weights", [*MAP_NAMES], [*question.rows]),)
-
-
 # The mask.
 
 
@@ -458,15 +451,13 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         about=_about_scaled,
         options=lambda question, row: ("row A", "row B"),
         reason=_scaled_reason,
-        shown=_both_rows,
-        explained=_no_grids,
+        shown=lambda question, row: (_rows_grid(row, "weights", [*MAP_NAMES], [*question.rows]),),
     ),
     "mask": QuestionWords(
         ask=lambda question, row: f"Which of these tokens is hidden from {_query(row)}?",
         about=_mask_sentence,
         options=_key_options,
         reason=_mask_reason,
-        shown=_no_grids,
         explained=_map_of_head,
     ),
     "visible": QuestionWords(
@@ -474,7 +465,6 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         about=_mask_sentence,
         options=lambda question, row: tuple(fixed_text(number, 0) for number in question.numbers),
         reason=_visible_reason,
-        shown=_no_grids,
         explained=_map_of_head,
     ),
     "head": QuestionWords(
@@ -483,6 +473,5 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         options=lambda question, row: ("map A", "map B"),
         reason=_head_reason,
         shown=_two_maps,
-        explained=_no_grids,
     ),
 }
