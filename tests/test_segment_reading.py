@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,7 @@ import attnviz
 from attnviz import AttnvizError, Inspection, inspect, trace
 from attnviz.analysis.inspection.segment_reading import SINK, SegmentReading
 from attnviz.cli.app import run_command_line
+from tests.claims_of_titles import percent_matches
 from tests.conftest import Attnviz
 from tests.terminals import run_on_terminal
 
@@ -147,6 +149,87 @@ def test_the_question_and_what_stands_around_it_is_not_asked_about(
     assert all(names[index] in ("sink", "it was", "answer")
                for each in written.own_segments for index in each)  # fmt: skip
     assert len(written.queries) == 3
+
+
+# What is said
+
+SAID_SHARE = r"((?:over |under )?[\d.]+)\xa0%"
+BASE = rf"\(an even spread: {SAID_SHARE}(?:; other words: {SAID_SHARE})?\)"
+STANDS_OUT = re.compile(rf'In (L\d+H\d+), (.+) reads sentence (\d+), ".+", {SAID_SHARE} {BASE}')
+NOTHING = re.compile(
+    rf'No sentence stands out in what (.+) reads; the closest is sentence (\d+), ".+" in '
+    rf"(L\d+H\d+): {SAID_SHARE} {BASE}"
+)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "minilm"])
+@pytest.mark.parametrize("query", [None, "3", "-2"])
+def test_the_title_is_the_link_furthest_above_its_base_rates(
+    name: str, query: str | None, small_transformer: Saved
+) -> None:
+    model = name if name == "minilm" else str(small_transformer(name))
+    found = inspect(PROMPT, model=model, segments="sentences", query=query)
+    reading, title = found.segments, found.view().headline
+    shares, evens, others = (table.copy() for table in reading.tables)
+    rank = shares[0] - np.maximum(evens[0], others)
+    rank[:, [*reading.own_segments[0]]] = np.nan
+    rank[evens[0] == 0] = np.nan
+    rank[np.isnan(others)] = np.nan
+    if np.isnan(rank).all():
+        assert "but its own" in title
+        return
+    head, index = divmod(int(np.nanargmax(rank)), rank.shape[1])
+    stands_out = rank[head, index] >= 0.25
+
+    match = (STANDS_OUT if stands_out else NOTHING).fullmatch(title)
+    assert match, title
+    says = match.groups()
+    named, segment = (says[0], says[2]) if stands_out else (says[2], says[1])
+    assert named == reading.heads[head].name
+    assert int(segment) == reading.segments.numbers[index]
+    numbers = shares[0, head, index], evens[0, head, index], others[head, index]
+    assert all(
+        percent_matches(text, number) for text, number in zip(says[3:], numbers, strict=True)
+    )
+    who = says[1] if stands_out else says[0]
+    token = reading.queries[0]
+    is_answer = reading.trace.prediction is not None and query is None and name != "bert"
+    assert who == "the answer" if is_answer else reading.trace.tokens.labels[token] in who
+
+
+def test_a_token_that_sees_its_own_segment_alone_has_no_other_to_read(
+    small_transformer: Saved,
+) -> None:
+    found = inspect(PROMPT, model=str(small_transformer("llama")), segments="paragraphs", query="3")
+
+    [query] = found.segments.queries
+    label = found.trace.tokens.labels[query]
+    assert f'"{label}" (3) sees no paragraph but its own' == found.view().headline
+    assert len(found.ranking) == 0
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bert"])
+def test_what_is_said_of_a_hidden_segment_is_what_changes(
+    name: str, small_transformer: Saved
+) -> None:
+    folder = str(small_transformer(name))
+    found = inspect(PROMPT, model=folder, segments="sentences", without_segment="1")
+    effect = found.segments.effect_without("1")
+
+    [sentence, *others] = [
+        each for each in found.view().notes if "hidden" in each or "share" in each
+    ]
+
+    assert sentence.startswith('If sentence 1, "the animal was tired.", is hidden from it in all')
+    if not effect.answer:
+        assert "changes its vector by" in sentence
+        return
+    falls = effect.likely_without < effect.likely
+    assert (f'"{effect.answer}" falls from' in sentence) == falls
+    assert (f'"{effect.other_answer}" is likeliest' in sentence) == bool(effect.other_answer)
+    read = [link for link in found.ranking if link.stands_out and link.segment == 1]
+    changes = abs(effect.likely - effect.likely_without) >= 0.1 or bool(effect.other_answer)
+    assert any("disagree" in each for each in others) == (bool(read) != changes)
 
 
 # A head that copies

@@ -436,7 +436,7 @@ def measure_hidden_keys(trace: Trace, name: str, hidden: HiddenKeys) -> HiddenEf
     meter = EffectMeter(run, InspectOptions())
     without = replace(meter.ablation, hidden=hidden).full_result
     heads, positions = tuple(hidden.heads), meter.model_run.answer_positions
-    if positions is None or hidden.query not in positions.scored_positions:
+    if positions is None or hidden.query not in positions.positions:
         assert meter.full_result.vectors is not None
         assert without.vectors is not None
         changes, _ = vector_changes(meter.full_result.vectors, without.vectors)

@@ -183,12 +183,13 @@ class SegmentReading:
     @cached_property
     def links(self) -> tuple[tuple[SegmentLink, ...], ...]:
         """For each query the segment of each head that it reads most above its base rate, the
-        clearest first; none where it sees no other segment than its own."""
+        clearest first; none where it sees no segment but those that are not asked about."""
         shares, evens, others = self.tables
         lifts = shares - np.where(np.isnan(others), 1, np.fmax(evens, others))
         links = []
         for query, own in enumerate(self.own_segments):
-            asked = [index for index in range(len(self.segments.groups)) if index not in own]
+            seen = np.flatnonzero(evens[query].any(axis=0)).tolist()
+            asked = [index for index in seen if index not in own]
             best = lifts[query][:, asked].argmax(1) if asked else ()
             of_heads = [self.link(query, head, asked[index]) for head, index in enumerate(best)]
             links.append(tuple(sorted(of_heads, key=lambda link: -link.lift)))

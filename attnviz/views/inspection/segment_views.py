@@ -48,7 +48,7 @@ from attnviz.wording.words import bidi_isolated, counted
 
 MOST_CURVES = 6
 MOST_PICTURED = 8  # segments in their order; of more, those with the largest shares come first
-CLEAR_CHANGE = 0.1  # bits, or share of a vector's length
+CLEAR_CHANGE = 0.1  # of a probability, or of a vector's length
 SEGMENT_COLUMNS = (
     *(*HEAD_COLUMNS, *KEY_COLUMNS[:2], "segment number", "segment"),
     *("share", "even", "others"),
@@ -111,17 +111,15 @@ def _nothing_clear_text(reading: SegmentReading, amount: ComparedAmount) -> str:
     head = reading.heads[link.head].name
     return (
         f"No {reading.segments.unit} stands out in what {who} reads; the closest is "
-        f"{segment} in {head}: {amount.text} ({amount.base})"
-    ).replace(',", in', '" in')
+        f"{segment.rstrip(',')} in {head}: {amount.text} ({amount.base})"
+    )
 
 
 SEGMENT_FINDINGS: tuple[Finding[SegmentReading], ...] = (
     Finding(
         "no other segment",
         lambda reading: reading.clearest is None,
-        lambda reading: (
-            f"{reader_text(reading, 0)} sees no {reading.segments.unit} but its own".capitalize()
-        ),
+        lambda reading: f"{reader_text(reading, 0)} sees no {reading.segments.unit} but its own",
     ),
     finding_on(
         _clearest_amount,
@@ -307,7 +305,8 @@ def effect_sentences(reading: SegmentReading, effect: HiddenEffect) -> Iterator[
             most = percent_text(effect.other_likely)
             other = f', and "{effect.other_answer}" is likeliest ({most})'
         yield f'{start} "{effect.answer}" {verb} from {before} to {after}{other}'
-    changes = effect.change >= CLEAR_CHANGE or bool(effect.other_answer)
+    size = abs(effect.likely_without - effect.likely) if effect.answer else effect.change
+    changes = size >= CLEAR_CHANGE or bool(effect.other_answer)
     if readers and not changes:
         heads = counted(readers, "head")
         yield f"share and effect disagree: {heads} read it clearly, and the answer stays"

@@ -395,7 +395,7 @@ def _show_segments(inspection: Inspection) -> ShownInspection:
     return ShownInspection(
         tuple(screen),
         segments.segments_data(reading, effect),
-        title,
+        f"{title[:1].upper()}{title[1:]}",
         tuple(map(as_sentence, sentences)),
         Excerpt(tuple(excerpt), "--full shows all, the layers, and who reads whom"),
         picture=tuple(picture),
