@@ -171,7 +171,8 @@ def test_the_title_is_the_link_furthest_above_its_base_rates(
     found = inspect(PROMPT, model=model, segments="sentences", query=query)
     reading, title = found.segments, found.view().headline
     shares, evens, others = (table.copy() for table in reading.tables)
-    rank = shares[0] - np.maximum(evens[0], others)
+    bases = np.maximum(evens[0], others)
+    rank = (shares[0] - bases) / (1 - bases)
     rank[:, [*reading.own_segments[0]]] = np.nan
     rank[evens[0] == 0] = np.nan
     rank[np.isnan(others)] = np.nan
@@ -179,7 +180,8 @@ def test_the_title_is_the_link_furthest_above_its_base_rates(
         assert "but its own" in title
         return
     head, index = divmod(int(np.nanargmax(rank)), rank.shape[1])
-    stands_out = rank[head, index] >= 0.25
+    lift = (shares[0] - bases)[head, index]
+    stands_out = rank[head, index] >= 0.25 and lift >= 0.1
 
     match = (STANDS_OUT if stands_out else NOTHING).fullmatch(title)
     assert match, title
@@ -353,9 +355,8 @@ def test_all_ways_give_the_same_reading(small_transformer: Saved) -> None:
     assert isinstance(from_trace, Inspection)
     assert len({view.headline for view in views}) == 1
     assert views[0].render(".csv") == views[1].render(".csv")
-    assert [link.lift for link in from_trace.ranking] == sorted(
-        (link.lift for link in from_trace.ranking), reverse=True
-    )
+    excesses = [link.excess for link in from_trace.ranking]
+    assert excesses == sorted(excesses, reverse=True)
     header, *rows = csv.reader(io.StringIO(from_trace.to_csv()))
     assert header == ["layer", "head", "name", "query number", "query", "segment number",
                       "segment", "share", "even", "others"]  # fmt: skip

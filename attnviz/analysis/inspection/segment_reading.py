@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from attnviz.analysis.inspection.patterns import (
+    MIN_PATTERN_EXCESS,
     MIN_SAMPLED_QUERIES,
     is_majority,
     most_attended_keys,
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
 SINK = "sink"
 SINK_HEADS_SHARE = 0.05  # of the heads: in so many, most tokens read a key of the sink most
-STANDOUT_LIFT = 0.25  # a share this much above an even spread and other tokens' stands out
+LEAST_ROOM = 1e-9  # between a base rate and 1, by which an excess is divided
+MIN_LIFT = 0.1  # above its base rate, of a share that stands out
 NEARBY_TOKENS = 16  # before the query: read by many heads wherever they stand
 SEGMENTS_SUFFIX = ".toml"
 
@@ -59,14 +61,23 @@ class SegmentLink:
     others: float  # the mean of other tokens that see all of the segment; NaN if there are none
 
     @property
+    def base(self) -> float:
+        """The larger of even and others; 1 where no other token sees the segment, since a head may
+        read whatever is there."""
+        return 1.0 if np.isnan(self.others) else max(self.even, self.others)
+
+    @property
     def lift(self) -> float:
-        """How far the share is above its base rate, the larger of even and others; below 0 where no
-        other token sees the segment: a head may read whatever is there."""
-        return self.share - (1.0 if np.isnan(self.others) else max(self.even, self.others))
+        return self.share - self.base
+
+    @property
+    def excess(self) -> float:
+        """How much of the way from its base rate to 1 the share is."""
+        return self.lift / max(1 - self.base, LEAST_ROOM)
 
     @property
     def stands_out(self) -> bool:
-        return self.lift >= STANDOUT_LIFT
+        return self.excess >= MIN_PATTERN_EXCESS and self.lift >= MIN_LIFT
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,21 +196,22 @@ class SegmentReading:
         """For each query the segment of each head that it reads most above its base rate, the
         clearest first; none where it sees no segment but those that are not asked about."""
         shares, evens, others = self.tables
-        lifts = shares - np.where(np.isnan(others), 1, np.fmax(evens, others))
+        bases = np.where(np.isnan(others), 1, np.fmax(evens, others))
+        excesses = (shares - bases) / np.maximum(1 - bases, LEAST_ROOM)
         links = []
         for query, own in enumerate(self.own_segments):
             seen = np.flatnonzero(evens[query].any(axis=0)).tolist()
             asked = [index for index in seen if index not in own]
-            best = lifts[query][:, asked].argmax(1) if asked else ()
+            best = excesses[query][:, asked].argmax(1) if asked else ()
             of_heads = [self.link(query, head, asked[index]) for head, index in enumerate(best)]
-            links.append(tuple(sorted(of_heads, key=lambda link: -link.lift)))
+            links.append(tuple(sorted(of_heads, key=lambda link: -link.excess)))
         return tuple(links)
 
     @cached_property
     def clearest(self) -> SegmentLink | None:
         """The link furthest above its base rate, of all queries, heads and segments."""
         firsts = [links[0] for links in self.links if links]
-        return max(firsts, key=lambda link: link.lift, default=None)
+        return max(firsts, key=lambda link: link.excess, default=None)
 
     @property
     def query(self) -> int:

@@ -54,6 +54,7 @@ SEGMENT_COLUMNS = (
     *("share", "even", "others"),
 )
 OTHERS_NOTE = "others = what other words that see all of it give it"
+RANKING_NOTE = "sorted by (share − base) ÷ (1 − base), base = the larger of others and even"
 CAVEAT = "shares say where heads look, not what the answer depends on"
 
 
@@ -198,8 +199,8 @@ def segment_bars(
 
 
 def head_bars(reading: SegmentReading, inspection: Inspection, query: int) -> RankedBars:
-    """Return the heads by how much more a query reads of a segment than its base rate, each with
-    the token of that segment that it reads most, and the words around it."""
+    """Return the heads by how far a query's share of a segment is on the way from its base rate to
+    1, each with the token of that segment that it reads most, and the words around it."""
     links = reading.links[query]
     clear = sum(link.stands_out for link in links)
     values = np.array([link.share for link in links])
@@ -217,7 +218,7 @@ def head_bars(reading: SegmentReading, inspection: Inspection, query: int) -> Ra
         inspection.options,
         row_scale(values, inspection.options),
         other_values=[link.others for link in links],
-        note="sorted by share − the larger of others and an even spread",
+        note=RANKING_NOTE,
     )
 
 
