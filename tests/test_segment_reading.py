@@ -219,7 +219,7 @@ def test_what_is_said_of_a_hidden_segment_is_what_changes(
     effect = found.segments.effect_without("1")
 
     [sentence, *others] = [
-        each for each in found.view().notes if "hidden" in each or "share" in each
+        each for each in found.view().notes if "hidden" in each or "effect" in each
     ]
 
     assert sentence.startswith('If sentence 1, "the animal was tired.", is hidden from it in all')

@@ -309,8 +309,8 @@ def effect_sentences(reading: SegmentReading, effect: HiddenEffect) -> Iterator[
     size = abs(effect.likely_without - effect.likely) if effect.answer else effect.change
     changes = size >= CLEAR_CHANGE or bool(effect.other_answer)
     if readers and not changes:
-        heads = counted(readers, "head")
-        yield f"share and effect disagree: {heads} read it clearly, and the answer stays"
+        heads = f"{counted(readers, 'head')} read{'s' * (readers == 1)}"
+        yield f"share and effect disagree: {heads} it clearly, and the answer stays"
     if changes and not readers:
         yield "share and effect disagree: no head reads it clearly, and the answer changes"
 
