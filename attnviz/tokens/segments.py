@@ -18,7 +18,6 @@ ANSWER, REST, TEMPLATE = "answer", "rest", "template"
 OTHER_LABELS = (REST, TEMPLATE)  # of tokens that stand in none of the parts
 PARAGRAPH_START = re.compile(r"(?:\A|\n[^\S\n]*\n)\s*(?=\S)")
 LINE_START = re.compile(r"(?:\A|\n)\s*(?=\S)")
-SPACES = re.compile(rb"(?:\s|\xc2\xa0|\xe3\x80\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf])*")
 MAX_QUOTED_LETTERS = 40
 Part = tuple[str, int, int]  # a name, and the letters where the part begins and ends
 NamedSegments = Mapping[str, str | range]  # texts, or positions of tokens from 0
@@ -45,12 +44,10 @@ class TextAsRead:
     @classmethod
     def of_tokens(cls, tokens: Tokens, count: int) -> TextAsRead:
         """Return the first `count` tokens in the text that they were cut from; where it is not
-        known where in it they are, or what else was read, in all pieces together."""
-        text = tokens.read or tokens.text
-        spans = tokens.spans[:count] or _find_pieces(tokens, count, text)
-        if spans is None:
-            text = _join_pieces(tokens, count)
-            spans = _find_pieces(tokens, count, text) or ()
+        known where in it they are, in all pieces together."""
+        text, spans = tokens.read or tokens.text, tokens.spans[:count]
+        if not spans:
+            text, spans = _join_pieces(tokens, count)
         return cls(tokens, text, tuple(_visible_letters(text, *span) for span in spans))
 
     def parts_from(self, starts: Iterable[int]) -> list[Part]:
@@ -112,30 +109,17 @@ def _visible_letters(text: str, start: int, stop: int) -> range:
     return range(start, max(start, start + len(letters.strip())))
 
 
-def _find_pieces(tokens: Tokens, count: int, text: str) -> list[tuple[int, int]] | None:
-    """Return where each of the first tokens stands in a text; None if something else is there."""
-    encoded = text.encode(errors="surrogateescape")
-    letter_at = [index for index, letter in enumerate(text)
-                 for _ in letter.encode(errors="surrogateescape")] + [len(text)]  # fmt: skip
-    spans, end = list[tuple[int, int]](), 0
-    for position in range(count):
-        piece = tokens.pieces[position].strip()
-        spaces = SPACES.match(encoded, end)
-        starts = end, spaces.end() if spaces else end
-        start = next((each for each in starts if encoded.startswith(piece, each)), None)
-        if start is None and position not in tokens.special:
-            return None
-        start = end if start is None else start
-        end = start + len(piece) * encoded.startswith(piece, start)
-        spans.append((letter_at[start], letter_at[end - 1] + 1 if end > start else letter_at[end]))
-    return spans
-
-
-def _join_pieces(tokens: Tokens, count: int) -> str:
-    text = bytearray()
+def _join_pieces(tokens: Tokens, count: int) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return the first tokens as a text, and the letters of each in it."""
+    text, spans = list[str](), list[tuple[int, int]]()
+    end = 0
     for piece, spaced in zip(tokens.pieces[:count], tokens.spaced, strict=False):
-        text += b" " * (spaced and not text[-1:].isspace() and not piece[:1].isspace()) + piece
-    return text.decode(errors="surrogateescape")
+        letters = piece.decode(errors="surrogateescape")
+        is_apart = spaced and text and not (text[-1][-1:].isspace() or letters[:1].isspace())
+        text.append(" " * bool(is_apart) + letters)
+        spans.append((end + bool(is_apart), end + len(text[-1])))
+        end += len(text[-1])
+    return "".join(text), tuple(spans)
 
 
 @lru_cache(maxsize=4)

@@ -254,10 +254,9 @@ def _trace_facts(trace: Trace) -> Contents:
 
 def _token_facts(tokens: Tokens) -> Contents:
     facts = {"text": tokens.text, "spaced": list(tokens.spaced), "words": list(tokens.words)}
-    if tokens.special:
-        facts["special"] = sorted(tokens.special)
-    chat = {"read": tokens.read, "roles": list(tokens.roles), "spans": list(tokens.spans)}
-    return facts | chat if tokens.read else facts
+    more = {"special": sorted(tokens.special), "read": tokens.read}
+    more |= {name: list(getattr(tokens, name)) for name in ("roles", "spans")}
+    return facts | {name: value for name, value in more.items() if value}
 
 
 def _layer_facts(layer: Layer) -> Contents:
