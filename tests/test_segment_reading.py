@@ -144,7 +144,7 @@ def test_the_question_and_what_stands_around_it_is_not_asked_about(
     written = reading_of(folder, segments="paragraphs", generate=3)
 
     assert [*own] == [0, 3]  # the sink, and Q
-    assert {labels[index] for index in rest} == {"sink", "A", "rest"}
+    assert {labels[index] for index in rest} == {"sink", "rest"}
     names = written.segments.labels
     assert all(names[index] in ("sink", "it was", "answer")
                for each in written.own_segments for index in each)  # fmt: skip

@@ -15,7 +15,6 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.wording.words import counted
 
 ANSWER, REST, TEMPLATE = "answer", "rest", "template"
-OTHER_LABELS = (REST, TEMPLATE)  # of tokens that stand in none of the parts
 PARAGRAPH_START = re.compile(r"(?:\A|\n[^\S\n]*\n)\s*(?=\S)")
 LINE_START = re.compile(r"(?:\A|\n)\s*(?=\S)")
 MAX_QUOTED_LETTERS = 40
@@ -150,7 +149,8 @@ def cut_into_segments(
     if len(segments.groups) < 2:
         raise AttnvizError(
             f"the text is one {segments.unit}: there is nothing to compare it with",
-            f"try {opt.segments:sentences}, or name parts in a file: {opt.segments:parts.toml}",
+            f"give a longer text, or cut it in another way: {opt.segments:lines}, or "
+            f"{opt.segments:parts.toml}",
             about="segments",
         )
     return segments

@@ -83,7 +83,8 @@ class InspectOptions(LookingOptions, SwitchingOptions):
                 refuse_unknown_name(kind, value, choices, about=name)
         self._read_layers_and_heads()
         if isinstance(self.segments, str) and not self.segments.endswith(".toml"):
-            refuse_unknown_name("kind of segment", self.segments, SEGMENT_KINDS, about="segments")
+            kinds = (*SEGMENT_KINDS, "a .toml file")
+            refuse_unknown_name("kind of segment", self.segments, kinds, about="segments")
         if self.part is not None:
             parse_part(self.part)  # which refuses what names no part
         check_rules(self, INSPECT_RULES)

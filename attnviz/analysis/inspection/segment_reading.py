@@ -25,8 +25,9 @@ from attnviz.heads.head import Head
 from attnviz.machine import files
 from attnviz.tokens.grouping import Grouping, Groups
 from attnviz.tokens.segments import (
-    OTHER_LABELS,
+    REST,
     SEGMENT_KINDS,
+    TEMPLATE,
     NamedSegments,
     Segments,
     cut_into_segments,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from attnviz.analysis.inspection.effects import HiddenEffect
 
 SINK = "sink"
+TEMPLATE_LABELS = ("", REST, TEMPLATE)  # of what is no message, nor named
 SINK_HEADS_SHARE = 0.05  # of the heads: in so many, most tokens read a key of the sink most
 LEAST_ROOM = 1e-9  # between a base rate and 1, by which an excess is divided
 MIN_LIFT = 0.1  # above its base rate, of a share that stands out
@@ -133,10 +135,11 @@ class SegmentReading:
         number_of, last = self._number_of_token, query
         if self.trace.prompt is not None:
             last = min(query, self.trace.prompt - 1)
-        earlier = (number_of.get(token, 0) for token in range(last, -1, -1))
-        labels = ("", *self.text_segments.labels)
-        question = next((each for each in earlier if labels[each] not in ("", *OTHER_LABELS)), 0)
-        own = {number_of.get(query), number_of.get(last), question}
+        own = {number_of.get(query), number_of.get(last)}
+        if self.trace.tokens.read:  # a template ends behind the last message
+            labels = ("", *self.text_segments.labels)
+            earlier = (number_of.get(token, 0) for token in range(last, -1, -1))
+            own.add(next((each for each in earlier if labels[each] not in TEMPLATE_LABELS), 0))
         return [index for index, number in enumerate(self.segments.numbers) if number in own]
 
     @cached_property

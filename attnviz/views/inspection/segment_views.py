@@ -210,6 +210,8 @@ def head_bars(reading: SegmentReading, inspection: Inspection, query: int) -> Ra
     verb = "reads" if clear < 2 else "read"
     number = str(clear) if clear else "None"
     clearly = f"{number} of {counted(len(links), 'head')} {verb}{of or ' a segment'} clearly"
+    if len(links) == 1:
+        clearly = "what it reads most above its base rate"
     return ranked_bars(
         clearly,
         Axis("", "head", names, ("",) * len(links)),
