@@ -143,6 +143,7 @@ def _heads_description(
         "generated": [
             {"row": row, "name": name, "chance": chance} for row, name, chance in explorer.generated
         ],
+        **({"passages": explorer.passages} if explorer.passages else {}),
     }
 
 

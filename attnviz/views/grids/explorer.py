@@ -98,6 +98,9 @@ class HeadExplorer:
     flags: tuple[Flag, ...] = ()  # the strongest head of each kind
     # The tokens that the model wrote: the row before each, its name, and its probability as text.
     generated: tuple[tuple[int, str, str], ...] = ()
+    # The text whose segments the keys are, in runs: the index of the key, and the lines of the run,
+    # since a View escapes line breaks. The first key is the sink. Empty: the text is not shown.
+    passages: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
 
 def arrange_heads(

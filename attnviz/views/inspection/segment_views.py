@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from attnviz.analysis.inspection.effects import HiddenEffect
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.segment_reading import SegmentLink, SegmentReading
 from attnviz.cells import StoredCells
+from attnviz.tokens.segments import texts_of_tokens
 from attnviz.traces.archive import trace_contents
 from attnviz.traces.settings import format_head_id
 from attnviz.views.conclusions.findings import (
@@ -369,8 +371,32 @@ def explore_segments(reading: SegmentReading) -> HeadExplorer:
         ))
         for row, column, name, values, index in named
     ]  # fmt: skip
-    first = 0 if reading.clearest is None else reading.clearest.head + 1
-    return arrange_heads(maps, query=reading.query, first=first, note=AXES_NOTE)
+    row_of = {position: row for row, position in enumerate(reading.queries)}
+    return arrange_heads(
+        maps,
+        query=reading.query,
+        first=0 if reading.clearest is None else reading.clearest.head + 1,
+        note=AXES_NOTE,
+        generated=tuple(
+            (row_of[token.row], token.label, token.probability)
+            for token in generated_tokens(reading.trace, side)
+            if token.row in row_of
+        ),
+        passages=tuple(_passages(reading)),
+    )
+
+
+def _passages(reading: SegmentReading) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the text in runs of tokens of one segment: the index of the segment, and the lines."""
+    trace, tokens = reading.trace, reading.heads[0].columns.tokens
+    texts = texts_of_tokens(tokens, trace.prompt if reading.heads[0].reads_itself else None)
+    index_of = {
+        token: index for index, group in enumerate(reading.segments.groups) for token in group
+    }
+    for index, run in groupby(range(len(tokens)), index_of.__getitem__):
+        text = b"".join(texts[token] for token in run).decode(errors="replace")
+        if text:
+            yield index, tuple(text.split("\n"))
 
 
 def segments_data(reading: SegmentReading, effect: HiddenEffect | None) -> TableData:

@@ -18,6 +18,7 @@ function startExploring() {
   startLines(control("lines"));
   startOverview(control("overview"));
   startSentence(control("sentence"));
+  startPassages(control("sentence"));
   startArithmetic(control("arithmetic"));
   startTable(control("table"));
   startSteps();

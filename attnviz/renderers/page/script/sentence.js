@@ -92,9 +92,10 @@ function scrollToToken() {
   }
 }
 
-/** One text where a sentence reads itself; otherwise who reads, and below what is read. */
+/** One text where a sentence reads itself; otherwise who reads, and below what is read, unless
+ *  passages.js shows that. */
 function buildTexts(head) {
-  const ends = readsItself(head) ? [null] : ["query", "key"];
+  const ends = readsItself(head) ? [null] : ["query", "key"].slice(0, attention.passages ? 1 : 2);
   sentenceView.texts = ends.map((end) => textOf(sentenceView.sides[end ?? "query"], end));
   sentenceView.holder.replaceChildren(...sentenceView.texts.map(({ holder }) => holder));
   collapseTexts();
