@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from attnviz import Inspection, inspect
-from attnviz.analysis.inspection.segments import SegmentReading
+from attnviz.analysis.inspection.segment_reading import SegmentReading
 from attnviz.tokens.segments import texts_of_tokens
 from attnviz.tokens.tokens import Tokens
 from attnviz.views.grids.explorer import HeadExplorer

@@ -121,7 +121,7 @@ def _join_pieces(tokens: Tokens, count: int) -> tuple[str, tuple[tuple[int, int]
     return "".join(text), tuple(spans)
 
 
-def texts_of_tokens(tokens: Tokens, prompt: int | None = None) -> list[bytes]:
+def texts_of_tokens(tokens: Tokens, prompt: int | None = None) -> list[str]:
     """Return the text in a part for each token, which has the spaces and line breaks behind it.
 
     A special token that is not in the text has its piece, and so has what the model wrote after the
@@ -130,13 +130,14 @@ def texts_of_tokens(tokens: Tokens, prompt: int | None = None) -> list[bytes]:
     read = TextAsRead.of_tokens(tokens, len(tokens) if prompt is None else prompt)
     starts = [0, *(span.start for span in read.spans[1:]), len(read.text)]
     texts = [read.text[slice(*ends)] for ends in pairwise(starts)]
+    pieces = [piece.decode(errors="replace") for piece in tokens.pieces]
     for position in tokens.special.intersection(range(len(texts))):
         if not texts[position].strip():
-            texts[position] = tokens.pieces[position] + texts[position]
-    for piece, spaced in [*zip(tokens.pieces, tokens.spaced, strict=True)][len(texts) :]:
+            texts[position] = pieces[position] + texts[position]
+    for piece, spaced in [*zip(pieces, tokens.spaced, strict=True)][len(texts) :]:
         has_space = not spaced or piece[:1].isspace() or texts[-1][-1:].isspace()
-        texts.append(piece if has_space else b" " + piece)
-    texts[0] = texts[0].removeprefix(b" ")
+        texts.append(piece if has_space else f" {piece}")
+    texts[0] = texts[0].removeprefix(" ")
     return texts
 
 

@@ -394,7 +394,7 @@ def _passages(reading: SegmentReading) -> Iterator[tuple[int, tuple[str, ...]]]:
         token: index for index, group in enumerate(reading.segments.groups) for token in group
     }
     for index, run in groupby(range(len(tokens)), index_of.__getitem__):
-        text = b"".join(texts[token] for token in run).decode(errors="replace")
+        text = "".join(texts[token] for token in run)
         if text:
             yield index, tuple(text.split("\n"))
 
