@@ -96,10 +96,12 @@ def test_passages_together_are_the_text_and_the_answer(
 def test_a_part_of_the_text_has_the_spaces_behind_it_and_its_special_tokens() -> None:
     pieces = (b"[CLS]", b"a", b"b", b"c", b"[SEP]")
     spaced = (True, True, False, True, True)
-    tokens = Tokens("ab \n\nc", pieces, (1, 2, 3, 4, 5), spaced, special=frozenset({0, 4}))
+    spans = ((0, 0), (0, 1), (1, 2), (5, 6), (0, 0))
+    special = frozenset({0, 4})
+    tokens = Tokens("ab \n\nc", pieces, (1, 2, 3, 4, 5), spaced, special=special, spans=spans)
 
-    assert texts_of_tokens(tokens) == [b"[CLS]", b"a", b"b \n\n", b"c", b"[SEP]"]
-    assert texts_of_tokens(tokens, 3) == [b"[CLS]", b"a", b"b \n\nc", b" c", b" [SEP]"]
+    assert texts_of_tokens(tokens) == ["[CLS]", "a", "b \n\n", "c", "[SEP]"]
+    assert texts_of_tokens(tokens, 3) == ["[CLS]", "a", "b \n\nc", " c", " [SEP]"]
 
 
 def test_a_new_word_colours_the_text_by_what_was_read_before_it(

@@ -47,7 +47,15 @@ class TextAsRead:
         text, spans = tokens.read or tokens.text, tokens.spans[:count]
         if not spans:
             text, spans = _join_pieces(tokens, count)
-        return cls(tokens, text, tuple(_visible_letters(text, *span) for span in spans))
+        visible, end = list[range](), 0
+        for start, stop in spans:
+            letters = text[start:stop]
+            start += len(letters) - len(letters.lstrip())
+            visible.append(
+                range(start, start + len(letters.strip())) if letters else range(end, end)
+            )
+            end = visible[-1].stop
+        return cls(tokens, text, tuple(visible))
 
     def parts_from(self, starts: Iterable[int]) -> list[Part]:
         """Return parts without names that begin at these letters, each up to the next one."""
@@ -100,12 +108,6 @@ class TextAsRead:
                 crossing += next_border < len(borders) and borders[next_border] < span.stop
             groups[own].append(position)
         return groups, crossing
-
-
-def _visible_letters(text: str, start: int, stop: int) -> range:
-    letters = text[start:stop]
-    start += len(letters) - len(letters.lstrip())
-    return range(start, max(start, start + len(letters.strip())))
 
 
 def _join_pieces(tokens: Tokens, count: int) -> tuple[str, tuple[tuple[int, int], ...]]:
