@@ -311,6 +311,19 @@ def test_hiding_a_segment_in_one_head_changes_less_than_in_all(small_transformer
     assert in_first.change != in_one.change
 
 
+def test_one_of_two_equal_sentences_is_hidden_by_its_number(small_transformer: Saved) -> None:
+    text, folder = "it was. it was. it did", str(small_transformer("llama"))
+
+    found = inspect(text, model=folder, segments="sentences", without_segment="2")
+
+    assert any(note.startswith('If sentence 2, "it was.", is') for note in found.view().notes)
+    with pytest.raises(AttnvizError, match=r"'it was.' are 2 segments") as refusal:
+        inspect(text, model=folder, segments="sentences", without_segment="it was.")
+    assert (
+        "without_segment='1'" in refusal.value.hint or 'without_segment="1"' in refusal.value.hint
+    )
+
+
 def test_a_model_without_answers_says_how_far_the_vector_moves(small_transformer: Saved) -> None:
     effect = reading_of(small_transformer("bert"), segments="sentences").effect_without("1")
 

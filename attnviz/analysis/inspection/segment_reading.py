@@ -242,11 +242,10 @@ class SegmentReading:
         there; refuse a name that no segment has."""
         from attnviz.analysis.inspection.effects import measure_hidden_keys
 
-        label = self.segment_named(name)
         heads = [(head.layer.layer, head.number) for head in self.heads]
-        keys = self.segments.groups[label]
+        keys = self.segments.groups[self.segment_named(name)]
         hidden = HiddenKeys(self.queries[self.query], keys, heads)
-        return measure_hidden_keys(self.trace, self.segments.labels[label], hidden)
+        return measure_hidden_keys(self.trace, name, hidden)
 
     def segment_named(self, name: str) -> int:
         """Return the index of the segment with a name or a number; refuse what none or several

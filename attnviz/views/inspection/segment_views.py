@@ -85,7 +85,8 @@ def segment_text(reading: SegmentReading, index: int) -> str:
 
 def _short_segment_text(reading: SegmentReading, index: int) -> str:
     """Return a segment without how it begins: `"document B"`, `paragraph 6`."""
-    return segment_text(reading, index).partition(", ")[0]
+    text = segment_text(reading, index)
+    return text if reading.text_segments.is_named else text.partition(", ")[0]
 
 
 def link_amount(link: SegmentLink) -> ComparedAmount:
