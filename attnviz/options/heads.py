@@ -47,7 +47,7 @@ class LookingOptions:
     renormalise: bool = heads_option(False, help="Scale what is left so that rows sum to 1.")
     words: bool = heads_option(False, help="Combine the pieces of each word.")
     by_sentence: bool = heads_option(False, help="A row and a column for each sentence.")
-    without_segment: str | None = heads_option(metavar="NAME", example='"document B"',
+    without_segment: int | str | None = heads_option(metavar="NAME", example='"document B"',
         help="Also hide this segment from the token that reads it, in the chosen heads, and show "
         "how the answer changes.")
     part: str | None = heads_option(None, "--window", metavar="A:B", example="3:5",

@@ -270,7 +270,7 @@ class LookingKeywords(TypedDict, total=False):
     words: bool
     by_sentence: bool
     segments: str | Mapping[str, str | range] | None
-    without_segment: str | None
+    without_segment: int | str | None
     part: str | None
     log: bool
     weigh: Weigh

@@ -237,7 +237,7 @@ class SegmentReading:
         """Return a head with a row and a column for each segment: who reads whom."""
         return in_groups(self.heads[head], self.text_segments, self.segments)
 
-    def effect_without(self, name: str) -> HiddenEffect:
+    def effect_without(self, name: int | str) -> HiddenEffect:
         """Return how the output changes at the query shown if no head of these reads a segment
         there; refuse a name that no segment has."""
         from attnviz.analysis.inspection.effects import measure_hidden_keys
@@ -245,15 +245,15 @@ class SegmentReading:
         heads = [(head.layer.layer, head.number) for head in self.heads]
         keys = self.segments.groups[self.segment_named(name)]
         hidden = HiddenKeys(self.queries[self.query], keys, heads)
-        return measure_hidden_keys(self.trace, name, hidden)
+        return measure_hidden_keys(self.trace, str(name), hidden)
 
-    def segment_named(self, name: str) -> int:
+    def segment_named(self, name: int | str) -> int:
         """Return the index of the segment with a name or a number; refuse what none or several
         have."""
         numbers = [*map(str, self.segments.numbers)]
-        named = [index for index, label in enumerate(self.segments.labels) if label == name]
-        if not named and not self.text_segments.is_named and name in numbers[1:]:
-            named = [numbers.index(name)]
+        named = [index for index, label in enumerate(self.segments.labels) if label == str(name)]
+        if not named and not self.text_segments.is_named and str(name) in numbers[1:]:
+            named = [numbers.index(str(name))]
         if len(named) == 1:
             return named[0]
         if named:
@@ -262,7 +262,9 @@ class SegmentReading:
                 f"give the number of one: {opt.without_segment:{numbers[named[0]]}}",
                 about="without_segment",
             )
-        raise unknown_name_error("segment", name, self.segments.labels, about="without_segment")
+        raise unknown_name_error(
+            "segment", str(name), self.segments.labels, about="without_segment"
+        )
 
     def passage_token(self, link: SegmentLink) -> int | None:
         """Return the token of a link's segment that is read most; None if all are near the query,
