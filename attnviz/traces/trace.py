@@ -171,8 +171,7 @@ class Layer:
 
     def hidden_rows(self, head: int) -> list[int]:
         """Return the queries, by position from 0, for which every key is hidden from a head."""
-        rows: list[int] = (self.visible_counts(head) == 0).nonzero().flatten().tolist()
-        return rows
+        return (self.visible_counts(head) == 0).nonzero().flatten().tolist()
 
     def visible_counts(self, head: int) -> Int[Tensor, "query"]:
         """Return how many keys a head lets each query attend to."""

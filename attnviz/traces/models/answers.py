@@ -55,8 +55,7 @@ class Prediction:
         The likeliest comes first; among equals the order of `answers` counts.
         """
         order = self.probabilities[position].argsort(descending=True, stable=True)
-        best_answers: list[int] = order[:count].tolist()
-        return best_answers
+        return order[:count].tolist()
 
 
 def predict_answers(
