@@ -67,6 +67,18 @@ class AttentionStages:
         return AttentionStages(**(values | parts | {"sink": None}))
 
 
+class StagesWithoutTerms(AttentionStages):
+    """Stages of which a part is computed when asked for, with nothing but a softmax between them:
+    no soft cap, bias, additive mask or sink.
+    """
+
+    capped_scores = None
+    bias = None
+    mask = None
+    sink = None
+    mixed_by: MixedBy = "softmax"
+
+
 def compute_attention(
     scores: Float[Tensor, "*batch head query key"],
     values: Float[Tensor, "*batch group key value_width"],

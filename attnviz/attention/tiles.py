@@ -190,7 +190,8 @@ class PooledRows:
 
     def __init__(self, block: QueryBlock, grid: BlockGrid) -> None:
         self.rows, self.grid = block.rows, grid
-        self.across = block_slice(block.key_range(grid.width), grid.width)
+        keys = block.key_range(grid.width)  # which begin with a block
+        self.across = slice(keys.start // grid.width, -(-keys.stop // grid.width))
         self.every = -(-len(block.head.keys) // grid.width)
         blocks = self.across.stop - self.across.start
         self.cells = block.memory.take("pooled", block.queries, blocks, block.count).zero_()
@@ -495,11 +496,6 @@ def least_exponent(like: Float[Tensor, "*any"]) -> float:
 def summing_dtype(device: torch.device) -> torch.dtype:
     """Return the dtype in which sums over a whole text are kept."""
     return torch.float32 if device.type == "mps" else torch.float64
-
-
-def block_slice(keys: slice, width: int) -> slice:
-    """Return which blocks of `width` keys hold these keys, which begin with a block."""
-    return slice(keys.start // width, -(-keys.stop // width))
 
 
 def pool_keys(

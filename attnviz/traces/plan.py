@@ -74,10 +74,6 @@ class Plan:
         """
         return self.seeds.draw_projection(name, rows, columns).to(like)
 
-    def count_heads(self, name: str) -> int:
-        kv_heads = None if name == "query" else self.variant.kv_heads
-        return kv_heads or self.variant.heads
-
     def hidden_width(self, dim: int) -> int:
         return self.feed_forward or FEED_FORWARD_FACTOR * dim
 

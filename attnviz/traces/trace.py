@@ -17,7 +17,12 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from attnviz.attention.arithmetic import AttentionStages, MixedBy, Visible, repeat_groups
+from attnviz.attention.arithmetic import (
+    AttentionStages,
+    StagesWithoutTerms,
+    Visible,
+    repeat_groups,
+)
 from attnviz.attention.block import Block
 from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.variants import Variant
@@ -502,17 +507,11 @@ class Trace(RanksHeads, Showable):
         return self.keys if layer.memory is None or self.memory is None else self.memory
 
 
-class WeightsOnly(AttentionStages):
+class WeightsOnly(StagesWithoutTerms):
     """Stages of an attention of which only the weights are known.
 
     In place of the unknown scores stand the logarithms of the weights, whose softmax they are.
     """
-
-    capped_scores = None
-    bias = None
-    mask = None
-    sink = None
-    mixed_by: MixedBy = "softmax"
 
     def __init__(self, weights: Heads, visible: Bool[Tensor, "*#head query key"]) -> None:
         """Keep the weights, before and after (absent) dropout, with context vectors of width 0."""

@@ -21,6 +21,7 @@ from attnviz.renderers.picture.matrix import (
     color_scales,
     longest_number,
     one_line_title_words,
+    panel_title,
 )
 from attnviz.renderers.picture.panel_labels import (
     PanelStyle,
@@ -96,14 +97,9 @@ class CardTable:
     right: float
 
     @property
-    def title(self) -> str:
-        pooled = self.content.pool_note if isinstance(self.content, Grid) else ""
-        return " · ".join(part for part in (self.content.title, pooled) if part)
-
-    @property
     def width_from_edge(self) -> float:
         """The width from the left edge of its cells, above which its title starts."""
-        return max(self.width + self.right, text_width(self.title, SMALLEST_TITLE))
+        return max(self.width + self.right, text_width(panel_title(self.content), SMALLEST_TITLE))
 
     @property
     def height_from_top(self) -> float:

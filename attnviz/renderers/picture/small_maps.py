@@ -299,12 +299,18 @@ class MapSheet:
 
     @cached_property
     def legend(self) -> list[Key]:
-        """The lines at the foot: what colours mean, what one cell stands for, what is hidden; and
-        the text.
+        """The lines at the foot: what colours mean and how they run, what one cell stands for, what
+        is hidden; and the text, unless tokens stand beside the maps.
         """
-        return legend_keys(
-            self.overview, self.letters, self.room[2], has_tokens=self.tokens is not None
-        )
+        overview, size = self.overview, self.letters.note
+        scale, note = scale_key(overview.scale), COLOR_SCALE_NOTES[overview.bend]
+        colors = replace(scale, meaning=f"{scale.meaning} ({note})" if note else scale.meaning)
+        masked = "grey = hidden by the mask" if overview.has_masked_cells else ""
+        border = "" if overview.query_axis.border is None else GENERATED_NOTE
+        texts = _token_texts(overview) if self.tokens is None else []
+        excerpts = [fit_line(text, size, size, self.room[2])[0] for text in texts]
+        parts = (overview.pool_note, masked, border, *excerpts)
+        return [colors, *(Key(part) for part in parts if part)]
 
     @cached_property
     def legend_height(self) -> float:
@@ -506,24 +512,6 @@ def tag_lines_items(sheet: MapSheet, room: Box) -> Items:
             yield from _tag_words(pieces, x + (TAG_SIDE + TAG_GAP) * letter, y, size)
             x += _tag_width(pieces, size)
         y -= TAG_LINE_PITCH * letter
-
-
-def legend_keys(
-    overview: Overview, letters: Lettering, room: float, *, has_tokens: bool
-) -> list[Key]:
-    """Return what colours mean and how they run, what one cell stands for, what is hidden; and the
-    text.
-
-    `has_tokens` says that tokens stand beside the maps, so that the text is left out.
-    """
-    scale, note = scale_key(overview.scale), COLOR_SCALE_NOTES[overview.bend]
-    colors = replace(scale, meaning=f"{scale.meaning} ({note})" if note else scale.meaning)
-    masked = "grey = hidden by the mask" if overview.has_masked_cells else ""
-    border = "" if overview.query_axis.border is None else GENERATED_NOTE
-    texts = [] if has_tokens else _token_texts(overview)
-    excerpts = [fit_line(text, letters.note, letters.note, room)[0] for text in texts]
-    parts = (overview.pool_note, masked, border, *excerpts)
-    return [colors, *(Key(part) for part in parts if part)]
 
 
 def _token_texts(overview: Overview) -> list[str]:
