@@ -27,6 +27,7 @@ MixedBy = Literal["softmax", "dropout", "hand", "mistake"]  # the source of the 
 MIXED_BY: tuple[MixedBy, ...] = get_args(MixedBy)
 ADDITIVE_NUMBERS_AT_ONCE = 2**22  # of additive scores, before they are summed
 WeightFunction = Callable[[Tensor, Tensor], Tensor]
+Joined = Float[Tensor, "*batch token out"]  # of all heads, side by side
 Visible = Bool[Tensor, "*#head query key"]  # one mask for all heads, or one for each
 
 
@@ -144,7 +145,7 @@ def project(
     inputs: Float[Tensor, "*#batch token dim"],
     matrix: Float[Tensor, "*#batch dim out"],
     bias: Float[Tensor, "... out"] | None = None,
-) -> Float[Tensor, "*batch token out"]:
+) -> Joined:
     """Return x W + b for each token, such as its query, key or value.
 
     A `bias` of None adds nothing.
@@ -157,16 +158,12 @@ def project(
     return product if bias is None else product + bias
 
 
-def split_heads(
-    joined: Float[Tensor, "*batch token out"], heads: int
-) -> Float[Tensor, "*batch {heads} token width"]:
+def split_heads(joined: Joined, heads: int) -> Float[Tensor, "*batch {heads} token width"]:
     """Return columns split between `heads` heads, neighbouring columns to one head."""
     return rearrange(joined, "... token (head width) -> ... head token width", head=heads)
 
 
-def join_heads(
-    split: Float[Tensor, "*batch head token width"],
-) -> Float[Tensor, "*batch token out"]:
+def join_heads(split: Float[Tensor, "*batch head token width"]) -> Joined:
     """Return the vectors of all heads side by side; undoes `split_heads`."""
     return rearrange(split, "... head token width -> ... token (head width)")
 

@@ -77,14 +77,12 @@ def predict_answers(
     )
 
 
-def apply_last_norm(
-    outputs: Float[Tensor, "*batch token dim"], unembedding: Unembedding
-) -> Float[Tensor, "*batch token dim"]:
+def apply_last_norm(outputs: block.Vectors, unembedding: Unembedding) -> block.Vectors:
     return outputs if unembedding.norm is None else block.layer_norm(outputs, unembedding.norm)
 
 
 def answer_scores(
-    vectors: Float[Tensor, "*batch token dim"], unembedding: Unembedding
+    vectors: block.Vectors, unembedding: Unembedding
 ) -> Float[Tensor, "*batch token answer"]:
     """Return the logit of each answer for each vector.
 
