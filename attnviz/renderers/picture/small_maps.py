@@ -222,7 +222,9 @@ def _tag_key_items(sheet: MapSheet) -> Items:
     """Yield the key of all frames, beside the maps or below them."""
     left, _, width, _ = sheet.room
     if sheet.key_beside:
-        start = sheet.maps_right + KEY_GAP * sheet.letters.axis * POINT
+        last_layer, last_head = (sheet.banks - 1) * sheet.layers_down, sheet.across - 1
+        map_left, _, map_width, _ = sheet.box(last_layer, last_head)
+        start = map_left + map_width + KEY_GAP * sheet.letters.axis * POINT
         high = sheet.top_left[1] - sheet.key_foot
         return tag_column_items(sheet, (start, sheet.key_foot, left + width - start, high))
     room = (left, sheet.key_foot, width, sheet.maps_foot - sheet.key_foot)
@@ -360,11 +362,6 @@ class MapSheet:
         bank_pitch = self.across * across - wide * MAP_GAP + self.left_width
         left += bank * (bank_pitch + BANK_GAP * self._letter)
         return left + column * across, top - (row + extra_rows) * down - high, wide, high
-
-    @property
-    def maps_right(self) -> float:
-        left, _, wide, _ = self.box((self.banks - 1) * self.layers_down, self.across - 1)
-        return left + wide
 
     @property
     def maps_foot(self) -> float:
