@@ -14,7 +14,7 @@ OPENERS = frozenset(
         *("open", "read_text", "read_bytes", "ZipFile", "load", "fromfile", "memmap", "loadtxt"),
         *("safe_open", "load_file", "from_file", "from_pretrained"),
         *("read_content", "read_lines", "read_stream", "read_text_file"),
-        *("read_numpy_arrays", "read_safetensors", "read_tensors_and_metadata"),
+        *("read_numpy_arrays", "read_tensors_and_metadata"),
     )
 )
 OPENING_CLASSES = ("toml.Table.read", "Table.read")

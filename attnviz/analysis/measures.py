@@ -21,6 +21,8 @@ from attnviz.wording.words import with_summary
 Weights = Float[Tensor, "head query key"]
 HeadRows = Float[Tensor, "head query"]
 Vectors = Float[Tensor, "token dim"]
+Rows = Float[Tensor, "*batch key"]
+RowMeasure = Float[Tensor, "*batch"]
 MIN_READ_WEIGHT = 1e-9  # smaller weights count as 0
 QUANTILE_BAND = (0.1, 0.9)
 QUANTILES_BY_NAME = {"low": QUANTILE_BAND[0], "median": 0.5, "high": QUANTILE_BAND[1]}
@@ -99,7 +101,7 @@ def normalize_rows(weights: Weights) -> Weights:
     return weights / total
 
 
-def entropy(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
+def entropy(rows: Rows) -> RowMeasure:
     """Return −Σ p log₂ p of each row: 0 bits for one token, 1 for two with equal weights, 2 for
     four. Rows must sum to 1."""
     nats: Tensor = -torch.special.xlogy(rows, rows).sum(-1)
@@ -110,11 +112,10 @@ def share_of_largest(bits: HeadRows, visible: Bool[Tensor, "*head query key"]) -
     """Return entropy divided by log₂ of the number of visible keys; NaN with fewer than two
     keys."""
     largest = visible.sum(-1).double().log2()
-    share: Tensor = bits / largest.masked_fill(largest <= 0, torch.nan)
-    return share
+    return bits / largest.masked_fill(largest <= 0, torch.nan)
 
 
-def softmax_gradient_size(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:
+def softmax_gradient_size(rows: Rows) -> RowMeasure:
     """Return the Frobenius norm of the softmax's Jacobian, diag(p) − p pᵀ, without forming the
     matrix. The squared diagonal is p times the sum of the other weights, and the other entries are
     products of two weights: sums of positive numbers stay exact where a row has saturated and 1 − p
@@ -124,14 +125,12 @@ def softmax_gradient_size(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*
     return size.sqrt()
 
 
-def _sums_before(numbers: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch key"]:
+def _sums_before(numbers: Rows) -> Rows:
     """Return for each number the sum of the numbers before it in its row: 0 for the first."""
     return torch.nn.functional.pad(numbers.cumsum(-1)[..., :-1], (1, 0))
 
 
-def divergence(
-    rows: Float[Tensor, "*batch key"], other_rows: Float[Tensor, "*batch key"]
-) -> Float[Tensor, "*batch"]:
+def divergence(rows: Rows, other_rows: Rows) -> RowMeasure:
     """Return the Jensen-Shannon divergence of each pair of rows, which must sum to 1.
 
     It is 0 bits for equal rows, and 1 for rows that give weight to no token in common.
@@ -139,9 +138,7 @@ def divergence(
     return partial_divergence(rows, other_rows).clamp(0, 1)
 
 
-def partial_divergence(
-    rows: Float[Tensor, "*batch key"], other_rows: Float[Tensor, "*batch key"]
-) -> Float[Tensor, "*batch"]:
+def partial_divergence(rows: Rows, other_rows: Rows) -> RowMeasure:
     """Return what some of the keys add to the divergence of each pair of rows."""
     return entropy((rows + other_rows) / 2) - (entropy(rows) + entropy(other_rows)) / 2
 

@@ -27,6 +27,12 @@ MixedBy = Literal["softmax", "dropout", "hand", "mistake"]  # the source of the 
 MIXED_BY: tuple[MixedBy, ...] = get_args(MixedBy)
 ADDITIVE_NUMBERS_AT_ONCE = 2**22  # of additive scores, before they are summed
 WeightFunction = Callable[[Tensor, Tensor], Tensor]
+PairNumbers = Float[Tensor, "*batch head query key"]  # one for each query and key
+Contexts = Float[Tensor, "*batch head query value_width"]
+HeadQueries = Float[Tensor, "*batch head query width"]
+HeadKeys = Float[Tensor, "*batch head key width"]  # repeated where heads share them, as values are
+HeadValues = Float[Tensor, "*batch head key value_width"]
+Joined = Float[Tensor, "*batch token out"]  # of all heads, side by side
 Visible = Bool[Tensor, "*#head query key"]  # one mask for all heads, or one for each
 
 
@@ -47,13 +53,13 @@ class AttentionStages:
     sink: Float[Tensor, "head"] | None = None  # scores of a key without a value
 
     @property
-    def biased(self) -> Float[Tensor, "*batch head query key"]:
+    def biased(self) -> PairNumbers:
         """The scaled (and capped) scores plus the bias."""
         scores = self.scaled_scores if self.capped_scores is None else self.capped_scores
         return add_to_scores(scores, self.bias)
 
     @property
-    def logits(self) -> Float[Tensor, "*batch head query key"]:
+    def logits(self) -> PairNumbers:
         """The input of the softmax, before masked keys are set to -inf."""
         return add_to_scores(self.biased, self.mask)
 
@@ -67,8 +73,20 @@ class AttentionStages:
         return AttentionStages(**(values | parts | {"sink": None}))
 
 
+class StagesWithoutTerms(AttentionStages):
+    """Stages of which a part is computed when asked for, with nothing but a softmax between them:
+    no soft cap, bias, additive mask or sink.
+    """
+
+    capped_scores = None
+    bias = None
+    mask = None
+    sink = None
+    mixed_by: MixedBy = "softmax"
+
+
 def compute_attention(
-    scores: Float[Tensor, "*batch head query key"],
+    scores: PairNumbers,
     values: Float[Tensor, "*batch group key value_width"],
     visible: Visible,
     *,
@@ -77,7 +95,7 @@ def compute_attention(
     bias: Float[Tensor, "*#batch #head query key"] | None = None,
     mask: Float[Tensor, "*#head query key"] | None = None,
     dropout_factors: Float[Tensor, "*#batch #head query key"] | None = None,
-    by_hand: Float[Tensor, "*batch head query key"] | None = None,
+    by_hand: PairNumbers | None = None,
     mistaken_weights: WeightFunction | None = None,
     off: Mapping[int, AblationValue] | None = None,
     sink: Float[Tensor, "head"] | None = None,
@@ -108,9 +126,7 @@ def compute_attention(
     )
 
 
-def cap_scores(
-    scores: Float[Tensor, "*batch head query key"], soft_cap: float | None
-) -> Float[Tensor, "*batch head query key"]:
+def cap_scores(scores: PairNumbers, soft_cap: float | None) -> PairNumbers:
     """Return soft_cap · tanh(score / soft_cap) for each score; unchanged if `soft_cap` is None.
 
     It is computed in at least 32 bits, and returned in the scores' dtype.
@@ -121,9 +137,7 @@ def cap_scores(
     return (soft_cap * (precise / soft_cap).tanh()).to(scores)
 
 
-def add_to_scores(
-    scores: Float[Tensor, "*batch head query key"], *terms: Float[Tensor, "..."] | None
-) -> Float[Tensor, "*batch head query key"]:
+def add_to_scores(scores: PairNumbers, *terms: Float[Tensor, "..."] | None) -> PairNumbers:
     """Return the scores plus those of `terms` (a bias, a mask) that are not None."""
     return reduce(add, (term for term in terms if term is not None), scores)
 
@@ -132,7 +146,7 @@ def project(
     inputs: Float[Tensor, "*#batch token dim"],
     matrix: Float[Tensor, "*#batch dim out"],
     bias: Float[Tensor, "... out"] | None = None,
-) -> Float[Tensor, "*batch token out"]:
+) -> Joined:
     """Return x W + b for each token, such as its query, key or value.
 
     A `bias` of None adds nothing.
@@ -145,16 +159,12 @@ def project(
     return product if bias is None else product + bias
 
 
-def split_heads(
-    joined: Float[Tensor, "*batch token out"], heads: int
-) -> Float[Tensor, "*batch {heads} token width"]:
+def split_heads(joined: Joined, heads: int) -> Float[Tensor, "*batch {heads} token width"]:
     """Return columns split between `heads` heads, neighbouring columns to one head."""
     return rearrange(joined, "... token (head width) -> ... head token width", head=heads)
 
 
-def join_heads(
-    split: Float[Tensor, "*batch head token width"],
-) -> Float[Tensor, "*batch token out"]:
+def join_heads(split: Float[Tensor, "*batch head token width"]) -> Joined:
     """Return the vectors of all heads side by side; undoes `split_heads`."""
     return rearrange(split, "... head token width -> ... token (head width)")
 
@@ -170,18 +180,14 @@ def repeat_groups(
     return vectors if groups == heads else vectors.repeat_interleave(heads // groups, dim=-3)
 
 
-def similarity(
-    queries: Float[Tensor, "*batch head query width"], keys: Float[Tensor, "*batch head key width"]
-) -> Float[Tensor, "*batch head query key"]:
+def similarity(queries: HeadQueries, keys: HeadKeys) -> PairNumbers:
     """Return the dot product of each query with each key."""
     return queries @ keys.transpose(-2, -1)
 
 
 def additive_similarity(
-    queries: Float[Tensor, "*batch head query width"],
-    keys: Float[Tensor, "*batch head key width"],
-    w_score: Float[Tensor, "*#batch out"],
-) -> Float[Tensor, "*batch head query key"]:
+    queries: HeadQueries, keys: HeadKeys, w_score: Float[Tensor, "*#batch out"]
+) -> PairNumbers:
     """Return Bahdanau's score of each query and key: w · tanh(query + key).
 
     Computed for a few queries at a time, as each pair needs `width` numbers before the sum.
@@ -204,10 +210,8 @@ def score_scale(variant: Variant, width: int) -> float:
 
 
 def attention_weights(
-    scores: Float[Tensor, "*batch head query key"],
-    visible: Visible,
-    sink: Float[Tensor, "head"] | None = None,
-) -> Float[Tensor, "*batch head query key"]:
+    scores: PairNumbers, visible: Visible, sink: Float[Tensor, "head"] | None = None
+) -> PairNumbers:
     """Return the softmax of each row, with exactly 0 for masked keys; a fully masked row is 0.
 
     A sink is one more key of the softmax, so that a row sums to less than 1.
@@ -227,16 +231,12 @@ def softmax_or_zeros(numbers: Float[Tensor, "*any"], dim: int) -> Float[Tensor, 
     return weights.masked_fill((numbers == -inf).all(dim=dim, keepdim=True), 0)
 
 
-def weigh_values(
-    weights: Float[Tensor, "*batch head key"], values: Float[Tensor, "*batch head key value_width"]
-) -> Float[Tensor, "*batch head key value_width"]:
+def weigh_values(weights: Float[Tensor, "*batch head key"], values: HeadValues) -> HeadValues:
     """Return weight × value of each key: the terms of one query's context vector."""
     return weights[..., None] * values
 
 
-def switch_off_heads(
-    contexts: Float[Tensor, "*batch head query value_width"], off: Mapping[int, AblationValue]
-) -> Float[Tensor, "*batch head query value_width"]:
+def switch_off_heads(contexts: Contexts, off: Mapping[int, AblationValue]) -> Contexts:
     """Return the contexts with those of the heads in `off` replaced.
 
     "zero" sets them to 0, "mean" to the mean of the head's contexts over the text.
@@ -250,9 +250,6 @@ def switch_off_heads(
     return torch.stack(heads, -3)
 
 
-def mix_values(
-    weights: Float[Tensor, "*batch head query key"],
-    values: Float[Tensor, "*batch head key value_width"],
-) -> Float[Tensor, "*batch head query value_width"]:
+def mix_values(weights: PairNumbers, values: HeadValues) -> Contexts:
     """Return each query's context vector: the sum of the values, weighted by its row."""
     return weights @ values

@@ -140,10 +140,6 @@ def build_residual(
     return Residual(norm, inputs, sublayer_inputs, sublayer_outputs, added, outputs)
 
 
-def relu(vectors: Tensor) -> Tensor:
-    return vectors.relu()
-
-
 def gelu(vectors: Tensor) -> Tensor:
     """Return x · Φ(x), with Φ the distribution function of the standard normal distribution."""
     return vectors * (1 + torch.erf(vectors / 2**0.5)) / 2
@@ -156,7 +152,7 @@ def gelu_tanh(vectors: Tensor) -> Tensor:
 
 
 FEED_FORWARD_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
-    "relu": relu,
+    "relu": torch.relu,
     "gelu": gelu,
     "gelu-tanh": gelu_tanh,
 }

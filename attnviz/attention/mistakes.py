@@ -50,8 +50,7 @@ def _softmax_along(numbers: Tensor, side: int) -> Tensor:
     """Return the softmax along the axis `side` (-1: rows); 0 where all numbers are -inf."""
     from attnviz.attention.arithmetic import softmax_or_zeros  # not at the start: it needs torch
 
-    weights: Tensor = softmax_or_zeros(numbers, side)
-    return weights
+    return softmax_or_zeros(numbers, side)
 
 
 _SOFTMAX_BY_AXIS: dict[SoftmaxAxis, Callable[[Tensor], Tensor]] = {

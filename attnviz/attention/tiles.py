@@ -22,6 +22,8 @@ from attnviz.attention.arithmetic import additive_similarity
 from attnviz.attention.mask_rule import KeyTile, MaskRule
 
 Pool = Literal["mean", "max"]
+Tile = Float[Tensor, "key query"]
+ByQuery = Float[Tensor, "*any query"]
 KEYS_PER_TILE = {"cpu": 384}  # for 768 queries: smaller tiles wait for Python, larger for memory
 KEYS_PER_TILE_ELSEWHERE = 16_384
 LEAST_LOGIT = -1e30  # of rows without keys: differences of −∞ are no numbers
@@ -161,7 +163,7 @@ class QueryBlock:
         """Return the keys that are in tiles."""
         return self.head.mask.key_range(self.rows, len(self.head.keys), multiple)
 
-    def logits(self, keys: slice) -> Float[Tensor, "key query"]:
+    def logits(self, keys: slice) -> Tile:
         """Return the input of the softmax, before masking; the next call overwrites it."""
         head, chosen = self.head, self.head.keys[keys]
         if head.w_score is None:
@@ -179,7 +181,7 @@ class QueryBlock:
             logits.add_(matrix[self.rows, keys].T)
         return logits
 
-    def _distances(self, keys: slice) -> Float[Tensor, "key query"]:
+    def _distances(self, keys: slice) -> Tile:
         new = partial(torch.arange, device=self.head.device, dtype=self.queries.dtype)
         ahead = new(keys.start - self.first, keys.stop - self.first)
         return ahead[:, None].sub(new(0, self.count)).abs_()
@@ -190,12 +192,13 @@ class PooledRows:
 
     def __init__(self, block: QueryBlock, grid: BlockGrid) -> None:
         self.rows, self.grid = block.rows, grid
-        self.across = block_slice(block.key_range(grid.width), grid.width)
+        keys = block.key_range(grid.width)  # which begin with a block
+        self.across = slice(keys.start // grid.width, -(-keys.stop // grid.width))
         self.every = -(-len(block.head.keys) // grid.width)
         blocks = self.across.stop - self.across.start
         self.cells = block.memory.take("pooled", block.queries, blocks, block.count).zero_()
 
-    def add(self, weights: Float[Tensor, "key query"], keys: slice) -> None:
+    def add(self, weights: Tile, keys: slice) -> None:
         """Add a tile, which begins with a block."""
         first = keys.start // self.grid.width - self.across.start
         blocks = slice(first, first + -(-len(weights) // self.grid.width))
@@ -236,9 +239,7 @@ class PartialSoftmax:
         self.sums = head.keys.new_zeros(block.count)
         self.contexts = head.keys.new_zeros(width, block.count)
 
-    def rescale(
-        self, largest: Float[Tensor, "query"], *others: Float[Tensor, "*any query"]
-    ) -> None:
+    def rescale(self, largest: Float[Tensor, "query"], *others: ByQuery) -> None:
         """Make all sums, and `others`, relative to these logits where they are far larger."""
         if not (largest > self.reference + FAR_ABOVE).any():
             return
@@ -250,11 +251,11 @@ class PartialSoftmax:
 
     def add(
         self,
-        logits: Float[Tensor, "key query"],
-        visible: Float[Tensor, "key query"] | None,
+        logits: Tile,
+        visible: Tile | None,
         values: Float[Tensor, "value_width key"],
-        *others: Float[Tensor, "*any query"],
-    ) -> Float[Tensor, "key query"]:
+        *others: ByQuery,
+    ) -> Tile:
         """Add a tile to the contexts; return its exponentials, computed in place.
 
         `others`: what is relative to the reference, too.
@@ -369,11 +370,7 @@ class _StatisticSums:
         self.distances = _DistanceSums(block, bins)
 
     def add(
-        self,
-        weights: Float[Tensor, "key query"],
-        logs: Float[Tensor, "key query"],
-        in_blocks: Float[Tensor, "block key query"],
-        keys: slice,
+        self, weights: Tile, logs: Tile, in_blocks: Float[Tensor, "block key query"], keys: slice
     ) -> None:
         """Add a tile of weights; their logarithms are overwritten.
 
@@ -434,9 +431,7 @@ class _DistanceSums:
         self.on_later = block.queries.new_zeros(block.count)
         self.signed_moment = block.queries.new_zeros(block.count)
 
-    def add(
-        self, weights: Float[Tensor, "key query"], by_key: Float[Tensor, "key"], start: int
-    ) -> None:
+    def add(self, weights: Tile, by_key: Float[Tensor, "key"], start: int) -> None:
         """Add a tile of weights, and their sums for each key.
 
         `start`: how far the first key is after the first query. Bins double: the number of one is
@@ -460,14 +455,14 @@ class _DistanceSums:
             self._add_moment(before, start, 1)
             self._add_moment(weights - before, start, -1)
 
-    def _add_moment(self, weights: Float[Tensor, "key query"], start: int, sign: int) -> None:
+    def _add_moment(self, weights: Tile, start: int, sign: int) -> None:
         end = start + len(weights)
         ahead = torch.arange(start, end, dtype=weights.dtype, device=weights.device)
         self.signed_moment.addmv_(weights.T, ahead, alpha=sign)
         if sign < 0:
             self.on_later += weights.sum(0)
 
-    def _sum_diagonals(self, weights: Float[Tensor, "key query"]) -> Float[Tensor, "diagonal"]:
+    def _sum_diagonals(self, weights: Tile) -> Float[Tensor, "diagonal"]:
         """Return the sums of all diagonals, from the last key's first query on.
 
         If the rows of a matrix are read as one number longer, each is moved to the left by one
@@ -497,14 +492,7 @@ def summing_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def block_slice(keys: slice, width: int) -> slice:
-    """Return which blocks of `width` keys hold these keys, which begin with a block."""
-    return slice(keys.start // width, -(-keys.stop // width))
-
-
-def pool_keys(
-    weights: Float[Tensor, "key query"], width: int, pool: Pool, out: Float[Tensor, "block query"]
-) -> None:
+def pool_keys(weights: Tile, width: int, pool: Pool, out: Float[Tensor, "block query"]) -> None:
     """Write the sum, for a mean, or the maximum of each block of keys; the last may be smaller."""
     combine: Any = torch.amax if pool == "max" else torch.sum
     blocks, rest = divmod(len(weights), width)

@@ -44,19 +44,11 @@ class Variant:
 
 
 VARIANT_ALIASES = {  # names in textbooks and libraries
-    "masked": "causal",
-    "autoregressive": "causal",
-    "decoder": "causal",
-    "gpt": "causal",
+    **dict.fromkeys(("masked", "autoregressive", "decoder", "gpt"), "causal"),
     "mha": "multi-head",
-    "softmax": "scaled",
-    "self": "scaled",
-    "bidirectional": "scaled",
-    "encoder": "scaled",
-    "dot": "plain",
-    "unscaled": "plain",
-    "uniform": "average",
-    "mean": "average",
+    **dict.fromkeys(("softmax", "self", "bidirectional", "encoder"), "scaled"),
+    **dict.fromkeys(("dot", "unscaled"), "plain"),
+    **dict.fromkeys(("uniform", "mean"), "average"),
 }
 
 VARIANTS = {

@@ -35,10 +35,7 @@ FileKind = Literal[
     "model",
 ]
 MAX_FILE_BYTES: dict[FileKind, int] = {  # all are read as a whole, except those of vectors
-    "text": 10 * 10**6,
-    "lesson": 10 * 10**6,
-    "grammar": 10 * 10**6,
-    "task": 10 * 10**6,
+    **dict.fromkeys(("text", "lesson", "grammar", "task"), 10 * 10**6),
     "file of matrices": 20 * 10**6,
     "file of arrays": 2 * 10**9,
     "trace": 2 * 10**9,

@@ -26,7 +26,7 @@ from attnviz.errors import opt, warn_with_note
 from attnviz.options.values import Pool, Positions
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.long_weights import LongWeights
-from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
+from attnviz.traces.matrices import TOKEN_LIST_NAMES
 from attnviz.traces.matrix_names import flatten_layers
 from attnviz.traces.models.answers import Prediction
 from attnviz.traces.models.card import Card, card_of_facts, facts_of_card
@@ -51,12 +51,10 @@ from attnviz.traces.parts import (
     PARTS_OF_RESIDUAL,
     Part,
 )
-from attnviz.traces.settings import Settings, layer_heads_off
+from attnviz.traces.settings import Settings
 from attnviz.traces.structured_text import build_checked, fits_type
-from attnviz.traces.trace import Layer, Trace, weights_only_layer
+from attnviz.traces.trace import Layer, Trace
 from attnviz.traces.trained.captured_attention import (
-    CapturedAttention,
-    RecomputedAttention,
     WeightsOnDemand,
 )
 from attnviz.traces.weights import tensor_to_numpy
@@ -494,66 +492,3 @@ def is_from_archive(layer: Layer, card: TrainedCard) -> bool:
     if isinstance(layer.weights_on_demand, WeightsOnDemand):
         return layer.weights_on_demand.captured.module is None
     return not card.fallback
-
-
-def restore_on_demand(
-    tensors: Mapping[str, Tensor],
-    number: int,
-    scale: float,
-    origin: FromTransformer,
-    soft_cap: object,
-) -> WeightsOnDemand:
-    """Return weights of layer `number` that are computed, when shown, from the saved queries and
-    keys, with the heads switched off that the origin's settings name.
-
-    Raises TypeError if `soft_cap` is neither a number nor None.
-    """
-    if not fits_type(soft_cap, float | None):
-        raise TypeError(soft_cap)
-    captured = CapturedAttention(
-        kind=origin.card.which,
-        layer=number,
-        inputs=tensors["inputs"],
-        memory=tensors.get("key_inputs"),
-        queries=tensors["queries"],
-        keys=tensors["keys"],
-        values=tensors["values"],
-        mask_rule=MaskRule(matrix=tensors["visible"].bool()),
-        mask_scores=tensors.get("mask"),
-        bias=tensors.get("bias"),
-        scale=scale,
-        soft_cap=soft_cap if isinstance(soft_cap, int | float) else None,
-        sink=tensors.get("sink"),
-        off=layer_heads_off(origin.settings.without, number),
-    )
-    return WeightsOnDemand(captured, RecomputedAttention(captured))
-
-
-def read_external_origin(settings: Settings, facts: Facts) -> FromWeights:
-    """Return the origin of weights computed outside attnviz, from the facts of a file.
-
-    Raises TypeError for facts of the wrong type.
-    """
-    matrices = Matrices(item=int(facts["item"]), items=int(facts["items"]))
-    names = {name: facts[name] for name in ("name", "stored_as")}
-    return build_checked(FromWeights, {"settings": settings, "matrices": matrices, **names})
-
-
-def read_external_layer(
-    number: int, facts: Facts, tensors: Mapping[str, Tensor], *, reads_other_tokens: bool
-) -> Layer:
-    """Return a layer of which only weights and mask are known, with vectors of width 0 as inputs.
-
-    `reads_other_tokens` is True if keys are not the tokens of the queries; the layer then also has
-    key inputs of width 0.
-    """
-    weights = tensors["weights"]
-    _, queries, keys = weights.shape
-    return weights_only_layer(
-        number,
-        weights,
-        visible=tensors["visible"].bool(),
-        inputs=weights.new_zeros(queries, 0),
-        key_inputs=weights.new_zeros(keys, 0) if reads_other_tokens else None,
-        given_parts=frozenset(facts["given"]),
-    )

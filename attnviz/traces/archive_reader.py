@@ -26,13 +26,10 @@ from attnviz.traces.archive import (
     EXTERNAL_PARTS,
     TRACE_FORMAT_VERSION,
     nest_arrays,
-    read_external_layer,
-    read_external_origin,
     read_model,
     read_transformer_origin,
     refuse_other_types,
     restore_long_weights,
-    restore_on_demand,
 )
 from attnviz.traces.given_arrays import refuse_misfits
 from attnviz.traces.long_weights import LongStages
@@ -47,6 +44,7 @@ from attnviz.traces.origin import (
     FromModel,
     FromSeed,
     FromTransformer,
+    FromWeights,
     Origin,
 )
 from attnviz.traces.parts import (
@@ -59,10 +57,22 @@ from attnviz.traces.parts import (
     Part,
     ResidualPart,
 )
-from attnviz.traces.settings import ABLATION_VALUES, Settings, untrusted_settings
-from attnviz.traces.structured_text import build_checked
-from attnviz.traces.trace import BeforeRotary, Layer, Outputs, Projections, Provenance, Trace
-from attnviz.traces.trained.captured_attention import WeightsOnDemand
+from attnviz.traces.settings import ABLATION_VALUES, Settings, layer_heads_off, untrusted_settings
+from attnviz.traces.structured_text import build_checked, fits_type
+from attnviz.traces.trace import (
+    BeforeRotary,
+    Layer,
+    Outputs,
+    Projections,
+    Provenance,
+    Trace,
+    weights_only_layer,
+)
+from attnviz.traces.trained.captured_attention import (
+    CapturedAttention,
+    RecomputedAttention,
+    WeightsOnDemand,
+)
 from attnviz.traces.weights import Weights
 from attnviz.vectors.arrays import COPIED_FLOAT_BYTES, read_numpy_arrays
 from attnviz.vectors.embedding_tables import FromTable
@@ -243,8 +253,16 @@ class _TraceReader:
         if self.is_external:
             tensors = {name: self._read_tensor(stored[name]) for name in EXTERNAL_PARTS}
             refuse_misfits(tensors, ATTENTION_SIDES, {}, self.source)
-            number, has_keys = int(stored["layer"]), bool(self.facts["key_tokens"])
-            return read_external_layer(number, facts, tensors, reads_other_tokens=has_keys)
+            weights = tensors["weights"]
+            _, queries, keys = weights.shape
+            return weights_only_layer(
+                int(stored["layer"]),
+                weights,
+                visible=tensors["visible"].bool(),
+                inputs=weights.new_zeros(queries, 0),  # whose vectors are not known
+                key_inputs=weights.new_zeros(keys, 0) if self.facts["key_tokens"] else None,
+                given_parts=frozenset(facts["given"]),
+            )
         cross, block = stored.get("cross"), stored.get("block")
         return self._read_attention(
             stored,
@@ -313,20 +331,40 @@ class _TraceReader:
         rule = MaskRule(matrix=tensors["visible"].bool())
         if "weights" in tensors:
             return _build_attended(tensors, facts), None, rule
-        on_demand = self._read_on_demand(tensors, stored, facts)
+        on_demand = self._read_on_demand(tensors, rule, stored, facts)
         return on_demand.recomputed, on_demand, rule
 
     def _read_on_demand(
-        self, tensors: Mapping[str, Tensor], stored: Contents, facts: Contents
+        self, tensors: Mapping[str, Tensor], rule: MaskRule, stored: Contents, facts: Contents
     ) -> WeightsOnDemand:
-        """Return the weights of a trained transformer that the file leaves out, computed when
-        shown; raises TypeError for a Trace of any other origin.
+        """Return the weights of a trained transformer that the file leaves out, computed, when
+        shown, from queries and keys, with the heads off that the origin's settings name.
+
+        Raises TypeError for a Trace of any other origin, or a soft cap that is no number.
         """
         origin = self._read_origin()
         if not isinstance(origin, FromTransformer):
             raise TypeError(origin)
-        number, scale = int(stored["layer"]), float(stored["scale"])
-        return restore_on_demand(tensors, number, scale, origin, facts["soft_cap"])
+        number, soft_cap = int(stored["layer"]), facts["soft_cap"]
+        if not fits_type(soft_cap, float | None):
+            raise TypeError(soft_cap)
+        captured = CapturedAttention(
+            kind=origin.card.which,
+            layer=number,
+            inputs=tensors["inputs"],
+            memory=tensors.get("key_inputs"),
+            queries=tensors["queries"],
+            keys=tensors["keys"],
+            values=tensors["values"],
+            mask_rule=rule,
+            mask_scores=tensors.get("mask"),
+            bias=tensors.get("bias"),
+            scale=float(stored["scale"]),
+            soft_cap=soft_cap,
+            sink=tensors.get("sink"),
+            off=layer_heads_off(origin.settings.without, number),
+        )
+        return WeightsOnDemand(captured, RecomputedAttention(captured))
 
     def _read_block(self, stored: Contents) -> Block:
         """Return the residual connections of a block, and its feed-forward if the file has one."""
@@ -413,7 +451,9 @@ class _TraceReader:
         if facts["kind"] == "transformer":
             return read_transformer_origin(settings, facts)
         if self.is_external:
-            return read_external_origin(settings, facts)
+            matrices = Matrices(item=int(facts["item"]), items=int(facts["items"]))
+            names = {name: facts[name] for name in ("name", "stored_as")}
+            return build_checked(FromWeights, {"settings": settings, "matrices": matrices, **names})
         if facts.get("model") is not None:
             return self._read_model_origin(settings, facts)
         vectors, table = self.contents.get("vectors"), facts.get("table")

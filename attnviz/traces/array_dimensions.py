@@ -32,6 +32,7 @@ Axes = tuple[str, ...]  # what the sides count: ("item", "token", "dim")
 Sizes = Mapping[str, int]  # length by side
 AxesByName = dict[str, Axes]  # by the name of the array
 Arrays = Mapping[str, Numbers]
+Shapes = Mapping[str, Sequence[int]]  # by the name of the array
 
 ITEM, HEAD, GROUP = "item", "head", "group"
 BROADCAST_SIDES = (ITEM, HEAD, "token")  # a mask with a side of 1 here is the same for all
@@ -57,9 +58,7 @@ PART_SIDES = [side for part in PARTS_BY_GIVEN_NAME.values() for side in part.axe
 KNOWN_SIDES = tuple(dict.fromkeys([ITEM, *PART_SIDES, *SIDE_ALIASES]))
 
 
-def split_off_axes(
-    contents: Mapping[str, Any], source: str
-) -> tuple[dict[str, Any], dict[str, Axes]]:
+def split_off_axes(contents: Mapping[str, Any], source: str) -> tuple[dict[str, Any], AxesByName]:
     """Return the contents of a file without its `axes` keys, and the names of dimensions by array.
 
     The array name "" stands for every array. Refuses other values than lists of known names
@@ -75,15 +74,13 @@ def split_off_axes(
     }
 
 
-def resolve_named_axes(
-    shapes: Mapping[str, Sequence[int]], axes: Mapping[str, Axes], source: str
-) -> dict[str, Axes]:
+def resolve_named_axes(shapes: Shapes, axes: Mapping[str, Axes], source: str) -> AxesByName:
     """Return the names of dimensions ("head", "token") of each array for which the file says them.
 
     Common axes count for every array that they fit, axes of one array take precedence. Refuses
     common axes that fit no array, and axes of an array that is missing or that they do not fit.
     """
-    sides_by_name: dict[str, Axes] = {}
+    sides_by_name: AxesByName = {}
     common_axes = axes.get("", ())
     for name, shape in shapes.items() if common_axes else ():
         part = PARTS_BY_GIVEN_NAME[name]
@@ -104,9 +101,7 @@ def resolve_named_axes(
     }
 
 
-def _resolve_array_axes(
-    name: str, words: Axes, shapes: Mapping[str, Sequence[int]], source: str
-) -> Axes:
+def _resolve_array_axes(name: str, words: Axes, shapes: Shapes, source: str) -> Axes:
     """Return the dimensions that `axes.name` gives one array.
 
     Refuses them if the array is not given, or has other dimensions or another number of dimensions.

@@ -14,7 +14,7 @@ from attnviz.attention.variants import refuse_unknown_device
 from attnviz.errors import AttnvizError, cmd, model_error, opt
 from attnviz.machine import files, memory
 from attnviz.machine.files import NameInFile, refuse_name_in_file
-from attnviz.tokens.text_part import EXAMPLE, TextPart, parse_part
+from attnviz.tokens.text_part import EXAMPLE, parse_part
 from attnviz.tokens.tokenizers import TOKENIZERS, find_tokenizer, refuse_empty_text, tokenize
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.shipped import load_card
@@ -113,28 +113,17 @@ def refuse_missing_tokens(
     """Refuse a query that is not among the tokens, a key that is not among the keys, and a part
     that is in neither of them, or not in the second text."""
     if part is not None:
-        _refuse_part_outside(parse_part(part), tokens, keys, memory_tokens, query)
+        text_part = parse_part(part)
+        text_part.queries(len(tokens))
+        text_part.keys(len(keys))
+        if memory_tokens is not None:
+            text_part.keys(len(memory_tokens), is_memory=True)
+        if query is not None:
+            text_part.find_query(tokens, query)
     elif query is not None:
         tokens.index(query, "query")
     if key is not None:
         keys.index(key, "key")
-
-
-def _refuse_part_outside(
-    part: TextPart,
-    tokens: Tokens,
-    keys: Tokens,
-    memory_tokens: Tokens | None,
-    query: str | None,
-) -> None:
-    """Refuse a part with queries, or keys, that are not in the text or the second text, and a query
-    that is not in the part."""
-    part.queries(len(tokens))
-    part.keys(len(keys))
-    if memory_tokens is not None:
-        part.keys(len(memory_tokens), is_memory=True)
-    if query is not None:
-        part.find_query(tokens, query)
 
 
 def _tokenize_early(text: str, settings: Settings, *, streams: bool) -> Tokens:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -38,6 +38,7 @@ from attnviz.traces.origin import (
 )
 from attnviz.traces.settings import TRAINED_ONLY_RULES, Settings
 from attnviz.traces.trace import Trace
+from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_in_memory import in_memory_settings
 from attnviz.traces.trained.model_location import is_trained, locate_embedding_model
 from attnviz.vectors.embedding_tables import FromTable, look_up_vectors
@@ -47,9 +48,6 @@ from attnviz.wording.commands import Command, changed_options, given_options, sh
 from attnviz.wording.keywords import replace_choices
 from attnviz.wording.rules import check_rules
 from attnviz.wording.words import counted
-
-if TYPE_CHECKING:
-    from attnviz.traces.trained.loading import LoadedTransformer
 
 Vectors = Float[Tensor, "*seed token dim"]
 
@@ -85,10 +83,6 @@ class Source:
         if self.model is None:
             return self.matrices
         return restrict_sight(self.matrices, self.model.sights, count)
-
-    @property
-    def seeds(self) -> Seeds:
-        return Seeds((self.settings.seed,))
 
     @property
     def given_vectors(self) -> Float[Tensor, "token dim"] | None:
@@ -282,7 +276,7 @@ def embed_tokens(tokens: Tokens, source: Source, seeds: Seeds | None = None) -> 
     """
     width, vectors = embedding_width(source), source.given_vectors  # the width is checked here
     if vectors is None:
-        return (seeds or source.seeds).draw_embeddings(tokens.ids, width)
+        return (seeds or Seeds((source.settings.seed,))).draw_embeddings(tokens.ids, width)
     file = source.settings.embeddings or source.matrices.source
     target = torch.empty(0, dtype=getattr(torch, source.settings.dtype))
     cast_like("embeddings", vectors, target, file)  # refuses numbers that are too large

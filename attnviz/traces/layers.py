@@ -263,7 +263,8 @@ def _project_to_heads(
     split into heads, or zeros for queries and keys of a variant that does not compare them. Queries
     and keys are None where the scores are given.
     """
-    matrices, heads = plan.matrices, plan.count_heads(name)
+    matrices, variant = plan.matrices, plan.variant
+    heads = variant.heads if name == "query" else variant.kv_heads or variant.heads
     given_vectors: Tensor | None = getattr(matrices, PLURAL_BY_VECTOR[name])
     if given_vectors is not None or (name != "value" and matrices.scores is not None):
         return given_vectors, {}

@@ -31,10 +31,8 @@ def layer_of_queries(layer: Layer, queries: Sequence[int]) -> Layer:
     """
     weights, rows = layer.streamed_weights, [*queries]
     assert weights is not None
-    assert layer.queries is not None
-    attention, keys = weights.long_attention, layer.keys_of_heads
-    assert keys is not None
-    vectors, w_score = layer.queries[:, rows], attention.w_score
+    attention, (queries_of_heads, keys) = weights.long_attention, layer.queries_with_keys()
+    vectors, w_score = queries_of_heads[:, rows], attention.w_score
     visible = _visible_rows(attention, rows)
     stages = arithmetic.compute_attention(
         arithmetic.similarity(vectors, keys)

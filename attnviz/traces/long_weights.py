@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnviz.attention import arithmetic
-from attnviz.attention.arithmetic import AttentionStages, MixedBy
+from attnviz.attention.arithmetic import AttentionStages, StagesWithoutTerms
 from attnviz.attention.long_attention import (
     AttentionSummary,
     LongAttention,
@@ -185,14 +185,8 @@ def no_matrix_error(stage: str) -> AttnvizError:
     )
 
 
-class LongStages(AttentionStages):
+class LongStages(StagesWithoutTerms):
     """The stages of a long text: its context vectors; weights as a matrix where they fit."""
-
-    capped_scores = None
-    bias = None
-    mask = None
-    sink = None
-    mixed_by: MixedBy = "softmax"
 
     def __init__(
         self, long_weights: LongWeights, contexts: Float[Tensor, "head query value_width"]

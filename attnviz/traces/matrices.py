@@ -141,7 +141,8 @@ class Matrices:
         if number == 0:
             return self
         layer = self.upper_layers[number - 1] if number <= len(self.upper_layers) else Matrices()
-        owner = layer if layer.shared_masks.is_any_given else self
+        has_masks = any(getattr(layer, name) is not None for name in MASK_NAMES)
+        owner = layer if has_masks else self
         masks: dict[str, Any] = {name: getattr(owner, name) for name in MASK_NAMES}
         return replace(layer, source=self.source, **masks)
 
@@ -177,11 +178,6 @@ class Matrices:
             for side, count in ((HEAD, layer.heads), (GROUP, layer.kv_heads)):
                 sizes |= {} if count is None or side in sizes else {side: count}
         return {side: count for side, (count, _) in self.counts.items()} | sizes
-
-    @property
-    def shared_masks(self) -> Matrices:
-        """The masks alone (mask, visible, hidden); upper layers without masks use them, too."""
-        return Matrices(mask=self.mask, visible=self.visible, hidden=self.hidden)
 
     def like(self, other: Tensor) -> Matrices:
         """Return the matrices of all layers on another tensor's device and in its dtype.

@@ -428,19 +428,11 @@ def refuse_scores_of_streams(names: Sequence[str] | None) -> None:
         )
 
 
-def learned_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """Return the projection matrices and biases of one attention, by name, without missing ones."""
-    return _select_learned_tensors(PARTS_OF_ATTENTION, trace, layer)
-
-
-def learned_block_tensors(trace: Trace, layer: Layer) -> dict[str, Tensor]:
-    """Return the feed-forward matrices and biases in the block of a layer, by name.
-
-    Empty without a block or feed-forward.
+def learned_tensors(
+    trace: Trace, layer: Layer, parts: Iterable[Part] = PARTS_OF_ATTENTION
+) -> dict[str, Tensor]:
+    """Return the projection matrices and biases of one attention, by name, without missing ones;
+    of PARTS_OF_BLOCK, those of feed-forward.
     """
-    return _select_learned_tensors(PARTS_OF_BLOCK, trace, layer)
-
-
-def _select_learned_tensors(parts: Iterable[Part], trace: Trace, layer: Layer) -> dict[str, Tensor]:
     tensors = {part.data: part.find(trace, layer) for part in parts if part.learned}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}

@@ -74,10 +74,6 @@ class Plan:
         """
         return self.seeds.draw_projection(name, rows, columns).to(like)
 
-    def count_heads(self, name: str) -> int:
-        kv_heads = None if name == "query" else self.variant.kv_heads
-        return kv_heads or self.variant.heads
-
     def hidden_width(self, dim: int) -> int:
         return self.feed_forward or FEED_FORWARD_FACTOR * dim
 
@@ -152,13 +148,21 @@ def _resolve_heads(settings: Settings, matrices: Matrices, variant: Variant) -> 
     """
     sizes = matrices.sizes
     head_count = sizes.get("head", settings.heads or _infer_heads(settings, sizes, variant))
-    if settings.heads not in (None, head_count):
-        raise matrices.error(
-            f"{opt.heads:is {settings.heads}}, but {matrices.source_text} has {head_count}",
-            f"leave {opt.heads} out, or give {opt.heads:{head_count}}",
-        )
+    _refuse_other_setting(matrices, settings, "heads", head_count, f"{head_count}")
     _refuse_uneven_widths(matrices, head_count)
     return head_count
+
+
+def _refuse_other_setting(
+    matrices: Matrices, settings: Settings, name: str, given: int, described: str
+) -> None:
+    """Refuse a setting that is not what the matrices give, which is `described` in the message."""
+    value = getattr(settings, name)
+    if value not in (None, given):
+        raise matrices.error(
+            f"{opt[name]:is {value}}, but {matrices.source_text} has {described}",
+            f"leave {opt[name]} out, or give {opt[name]:{given}}",
+        )
 
 
 def _infer_heads(settings: Settings, sizes: dict[str, int], variant: Variant) -> int:
@@ -277,12 +281,8 @@ def _resolve_query_width(
     if query_width is None:
         has_given_scores = matrices.scores is not None
         return settings.head_dim if has_given_scores else head_width(settings, variant, dim)
-    if settings.head_dim not in (None, query_width):
-        raise matrices.error(
-            f"{opt.head_dim:is {settings.head_dim}}, "
-            f"but {matrices.source_text} has heads {query_width} wide",
-            f"leave {opt.head_dim} out, or give {opt.head_dim:{query_width}}",
-        )
+    described = f"heads {query_width} wide"
+    _refuse_other_setting(matrices, settings, "head_dim", query_width, described)
     return query_width
 
 
@@ -292,12 +292,8 @@ def _resolve_feed_forward_width(settings: Settings, matrices: Matrices) -> int |
     Refuses settings that contradict the matrices.
     """
     width = matrices.sizes.get("hidden")
-    if width is not None and settings.feed_forward not in (None, width):
-        raise matrices.error(
-            f"{opt.feed_forward:is {settings.feed_forward}}, "
-            f"but {matrices.source_text} has one {width} wide",
-            f"leave {opt.feed_forward} out, or give {opt.feed_forward:{width}}",
-        )
+    if width is not None:
+        _refuse_other_setting(matrices, settings, "feed_forward", width, f"one {width} wide")
     return settings.feed_forward or width
 
 

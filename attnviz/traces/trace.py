@@ -17,7 +17,12 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from attnviz.attention.arithmetic import AttentionStages, MixedBy, Visible, repeat_groups
+from attnviz.attention.arithmetic import (
+    AttentionStages,
+    StagesWithoutTerms,
+    Visible,
+    repeat_groups,
+)
 from attnviz.attention.block import Block
 from attnviz.attention.mask_rule import MaskRule
 from attnviz.attention.variants import Variant
@@ -171,8 +176,7 @@ class Layer:
 
     def hidden_rows(self, head: int) -> list[int]:
         """Return the queries, by position from 0, for which every key is hidden from a head."""
-        rows: list[int] = (self.visible_counts(head) == 0).nonzero().flatten().tolist()
-        return rows
+        return (self.visible_counts(head) == 0).nonzero().flatten().tolist()
 
     def visible_counts(self, head: int) -> Int[Tensor, "query"]:
         """Return how many keys a head lets each query attend to."""
@@ -517,17 +521,11 @@ class Trace(RanksHeads, Showable):
         return self.keys if layer.memory is None or self.memory is None else self.memory
 
 
-class WeightsOnly(AttentionStages):
+class WeightsOnly(StagesWithoutTerms):
     """Stages of an attention of which only the weights are known.
 
     In place of the unknown scores stand the logarithms of the weights, whose softmax they are.
     """
-
-    capped_scores = None
-    bias = None
-    mask = None
-    sink = None
-    mixed_by: MixedBy = "softmax"
 
     def __init__(self, weights: Heads, visible: Bool[Tensor, "*#head query key"]) -> None:
         """Keep the weights, before and after (absent) dropout, with context vectors of width 0."""

@@ -152,16 +152,6 @@ def _starts_pickled(file: IO[bytes]) -> bool:
     return start[:1] == b"\x80" or (start.startswith(b"\x93NUMPY") and b"'|O'" in start)
 
 
-def read_safetensors(
-    path: Path, bytes_of: BytesOf = lambda name: FLOAT_BYTES
-) -> dict[str, AnyArray]:
-    """Return the tensors of a safetensors file by name, as 64-bit floats or booleans.
-
-    Refuses what `read_tensors_and_metadata` refuses, where `bytes_of` is explained.
-    """
-    return read_tensors_and_metadata(path, bytes_of)[0]
-
-
 def read_tensors_and_metadata(
     path: Path, bytes_of: BytesOf = lambda name: FLOAT_BYTES
 ) -> tuple[dict[str, AnyArray], dict[str, str]]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from attnviz.errors import AttnvizError, is_one_word, opt
 from attnviz.machine import files
 from attnviz.tokens.tokens import Tokens
-from attnviz.vectors.arrays import read_numpy_arrays, read_safetensors
+from attnviz.vectors.arrays import read_numpy_arrays, read_tensors_and_metadata
 from attnviz.wording.words import counted
 
 Matrix = Shaped[np.ndarray, "row dim"]
@@ -58,7 +58,10 @@ def _read_matrix_file(path: Path, tensor: str) -> Matrix:
 
     Refuses a file without matrices, and several of which none is chosen.
     """
-    arrays = read_safetensors(path) if path.suffix == ".safetensors" else read_numpy_arrays(path)
+    if path.suffix == ".safetensors":
+        arrays, _ = read_tensors_and_metadata(path)
+    else:
+        arrays = read_numpy_arrays(path)
     matrices = {name: array for name, array in arrays.items() if array.ndim == 2}
     if tensor in matrices:
         return matrices[tensor]

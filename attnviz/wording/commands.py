@@ -274,10 +274,6 @@ def python_function(name: str) -> str | None:
     return row.python[:-1] if row is not None and row.python.endswith("(") else None
 
 
-def is_toml_key(name: str) -> bool:
-    return python_keyword(name) is not None and name not in OPTIONS_WITHOUT_KEY
-
-
 def python_call(name: str, typed: str) -> str | None:
     """Return the call that does what a command with these words does; None if there is none.
 

@@ -46,14 +46,13 @@ VALUE_TYPES: dict[str, ValueType] = {
     "bool": ValueType((bool,), "True or False", "True"),
     "str": ValueType((str,), "a text", '"…"'),
     "Path": ValueType((str, os.PathLike), "a path", '"…"'),
-    "Sequence": ValueType((Iterable,), "a list", "[…]"),
-    "Collection": ValueType((Iterable,), "a list", "[…]"),
-    "Iterable": ValueType((Iterable,), "a list", "[…]"),
+    **dict.fromkeys(
+        ("Sequence", "Collection", "Iterable"), ValueType((Iterable,), "a list", "[…]")
+    ),
     "Mapping": ValueType((Mapping,), "a dict", "{…}"),
     "tuple[float, float]": ValueType((str, tuple, list), "two numbers", "(8, 5)"),
     "Trace": ValueType((), "a Trace", 'attnviz.trace("…")'),
-    "Model": ValueType((), "a Model", '"agreement"'),
-    "Module": ValueType((), "a Model", '"agreement"'),
+    **dict.fromkeys(("Model", "Module"), ValueType((), "a Model", '"agreement"')),
     "Task": ValueType((), "a Task", '"reverse"'),
     "Choices": ValueType((), "Choices", "attnviz.learning.choices.Choices(steps=100)"),
     "Settings": ValueType(
@@ -176,11 +175,6 @@ def check_keywords(
     return check_values(keywords, types_by_name, function.__globals__, other_names)
 
 
-def no_names(keywords: Mapping[str, Any]) -> Collection[str]:
-    """Return none: a function whose keywords do not exclude each other."""
-    return ()
-
-
 def with_checked_settings(
     refused_names: Callable[[Mapping[str, Any]], Collection[str]], **other_defaults: Any
 ) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
@@ -194,7 +188,7 @@ def with_checked_settings(
 
 def with_checked_arguments(
     function: Callable[P, Result],
-    refused_names: Callable[[Mapping[str, Any]], Collection[str]] = no_names,
+    refused_names: Callable[[Mapping[str, Any]], Collection[str]] = lambda keywords: (),
     other_defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> Callable[P, Result]:
     """Decorate a function of the library: it refuses arguments that are missing, too many, unknown

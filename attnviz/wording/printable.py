@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from itertools import zip_longest
 from typing import Any
 
 from attnviz.wording.words import bidi_isolated
@@ -67,11 +66,9 @@ def _printable_isolated(word: str) -> str:
 
 def _escape_unseen(text: str) -> str:
     """Return the text with everything invisible escaped, except the special spaces."""
-    parts = _SPECIAL_SPACES.split(text)
-    escaped = [_spell_characters(part, {**_VISIBLE_SIGNS, " ": " "}) for part in parts[::2]]
-    return "".join(
-        part for pair in zip_longest(escaped, parts[1::2], fillvalue="") for part in pair
-    )
+    parts = enumerate(_SPECIAL_SPACES.split(text))  # every other part is a space that is kept
+    signs = {**_VISIBLE_SIGNS, " ": " "}
+    return "".join(part if place % 2 else _spell_characters(part, signs) for place, part in parts)
 
 
 def is_printable(text: str) -> bool:

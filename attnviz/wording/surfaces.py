@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
+from attnviz.machine.context_values import context_value
 from attnviz.wording import commands
 from attnviz.wording.commands import option_name
 from attnviz.wording.printable import printable_text
@@ -80,11 +81,8 @@ current_surface = _current_surface.get
 def speaking(surface: Surface) -> Iterator[None]:
     """Let errors and notes that are created inside the block speak of options as this surface
     does."""
-    token = _current_surface.set(surface)
-    try:
+    with context_value(_current_surface, surface):
         yield
-    finally:
-        _current_surface.reset(token)
 
 
 def phrase(name: str, words: str) -> str:
@@ -100,11 +98,8 @@ def naming_options(**words: str) -> Iterator[None]:
     ...     in_words(f"{opt.model:run/*} has no answers", Surface.COMMAND_LINE)
     '--checkpoints run/* has no answers'
     """
-    token = _other_names.set({**_other_names.get(), **words})
-    try:
+    with context_value(_other_names, {**_other_names.get(), **words}):
         yield
-    finally:
-        _other_names.reset(token)
 
 
 def in_words(text: str, surface: Surface | None = None) -> str:
@@ -161,7 +156,7 @@ def _words_in_python(name: str, value: str) -> str:
 
 
 def _words_in_toml(name: str, value: str) -> str:
-    if not commands.is_toml_key(name):
+    if commands.python_keyword(name) is None or name in commands.OPTIONS_WITHOUT_KEY:
         return _typed_option(name, value)
     if value.startswith(_IS):
         return f"{name} {value}"

@@ -81,7 +81,7 @@ def pack_each_head(explorer: HeadExplorer) -> list[PackedHead]:
 
     Heads of a long text, which do not fit, are pooled into blocks of tokens, with some single rows.
     """
-    cells = sum(map(_cell_count, explorer.heads))
+    cells = sum(math.prod(head.weights.shape) for head in explorer.heads)
     finest = bits_per_number(cells)
     for bits in [finest] if finest > COARSE_BITS else range(COARSE_BITS, COARSEST_BITS - 1, -1):
         if cells <= MAX_PACKED_CELLS and _may_fit(explorer.heads, bits):
@@ -97,15 +97,10 @@ def _may_fit(heads: Sequence[HeadMap], bits: int) -> bool:
     if bits > COARSE_BITS:
         return True
     sampled_heads = heads[:: max(1, len(heads) // SAMPLED_HEADS)][:SAMPLED_HEADS]
-    sampled_cells = sum(map(_cell_count, sampled_heads))
+    sampled_cells = sum(math.prod(head.weights.shape) for head in sampled_heads)
     size = sum(estimate_row_bytes(head, bits) for head in sampled_heads)
     max_size = MAX_HEADS_BYTES * sampled_cells * ESTIMATE_TOLERANCE
-    return size * sum(map(_cell_count, heads)) <= max_size
-
-
-def _cell_count(head: HeadMap) -> int:
-    rows, columns = head.weights.shape
-    return rows * columns
+    return size * sum(math.prod(head.weights.shape) for head in heads) <= max_size
 
 
 def _heads_description(
@@ -282,8 +277,7 @@ def _packed_head(
 
 def load_small_cells(cells: Cells) -> Cells:
     """Read a table into memory, as it is read several times; return a very large one as it is."""
-    rows, columns = cells.shape
-    return load_cells(cells) if rows * columns <= MAX_CELLS_IN_MEMORY else cells
+    return load_cells(cells) if math.prod(cells.shape) <= MAX_CELLS_IN_MEMORY else cells
 
 
 def visible_scale(head: HeadMap, cells: Cells) -> Scale:
@@ -381,8 +375,7 @@ def estimate_row_bytes(head: HeadMap, bits: int) -> float:
 
 def _sampled_rows(head: HeadMap) -> slice:
     """Return a slice: all rows of a small head, evenly spaced rows of a large one."""
-    rows, columns = head.weights.shape
-    step = max(1, rows * columns // SAMPLED_CELLS)
+    step = max(1, math.prod(head.weights.shape) // SAMPLED_CELLS)
     return slice(step // 2, None, step)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import TypeGuard
 
 import numpy as np
 
@@ -56,9 +57,7 @@ def page_panels(view: View) -> Markup:
     shown_groups = (*view.screen.groups, *_picture_only_charts(view))
     groups = [_unexplored_panels(group, view.heads) for group in shown_groups]
     panels = [panel for group in groups for panel in group]
-    unreadable = [
-        panel for panel in panels if isinstance(panel, Grid) and _is_unreadable_table(panel)
-    ]
+    unreadable = list(filter(_is_unreadable_table, panels))
     if len(unreadable) > 1:
         groups = [[panel for panel in group if not _is_unreadable_table(panel)] for group in groups]
     return join_markup([
@@ -70,7 +69,7 @@ def page_panels(view: View) -> Markup:
     ])  # fmt: skip
 
 
-def _is_unreadable_table(panel: Drawable) -> bool:
+def _is_unreadable_table(panel: Drawable) -> TypeGuard[Grid]:
     return isinstance(panel, Grid) and panel.title != "" and not is_readable(panel)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from attnviz.cells import FULL_SLICE, Cells
 from attnviz.machine.memory import format_size
@@ -148,17 +147,9 @@ def _product_error(vectors: HeadVectors, queries: PackedTable, keys: PackedTable
     first, second = unpack_vectors(queries), unpack_vectors(keys)
     products = vectors.products.window(FULL_SLICE, FULL_SLICE).values.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
-        differences = abs(_added_products(first, second, vectors.score_vector) - products)
+        if vectors.score_vector:
+            rows = [np.tanh(query + second) @ np.array(vectors.score_vector) for query in first]
+            differences = abs(np.stack(rows) - products)
+        else:
+            differences = abs(first @ second.T - products)
     return float(differences[np.isfinite(differences)].max(initial=0.0))
-
-
-def _added_products(
-    queries: Float[np.ndarray, "query width"],
-    keys: Float[np.ndarray, "key width"],
-    score_vector: Sequence[float],
-) -> Float[np.ndarray, "query key"]:
-    """Return the products of each query and key added up, or their additive scores."""
-    if not score_vector:
-        return np.asarray(queries @ keys.T)
-    rows = [np.tanh(query + keys) @ np.array(score_vector) for query in queries]
-    return np.stack(rows)

@@ -24,7 +24,7 @@ from attnviz.renderers.picture.items import (
     Words,
     cell_tint,
 )
-from attnviz.renderers.picture.matrix import distinct_titles, title_words
+from attnviz.renderers.picture.matrix import distinct_titles, panel_title, title_words
 from attnviz.renderers.picture.page_frame import (
     Drawing,
     Key,
@@ -287,12 +287,9 @@ def _arcs_headings(heads: Sequence[Arcs], letters: Lettering) -> ArcsHeadings:
     few_panels = len(heads) <= FEW_PANELS
     title = letters.title if few_panels else letters.small_title
     return ArcsHeadings(
-        title if any(map(_arcs_title, heads)) else 0.0, letters.axis if few_panels else 0.0
+        title if any(panel_title(head.grid) for head in heads) else 0.0,
+        letters.axis if few_panels else 0.0,
     )
-
-
-def _arcs_title(head: Arcs) -> str:
-    return " · ".join(part for part in (head.grid.title, head.grid.pool_note) if part)
 
 
 def _arcs_panel(head: Arcs, box: Box, letters: Lettering) -> ArcsPanel:
@@ -364,7 +361,7 @@ def _heading_words(
 ) -> Iterator[Words]:
     """Yield the title of the panel, and above each side what its tokens are: queries or keys."""
     left, bottom, width, height = box
-    if title := _arcs_title(panel.arcs):
+    if title := panel_title(panel.arcs.grid):
         text, size = fit_line(title, headings.title_size, letters.smallest, width)
         top = bottom + height - headings.title_size * POINT
         yield from title_words(text, left, top, size, off=panel.arcs.grid.is_all_off)

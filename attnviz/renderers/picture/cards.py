@@ -21,6 +21,7 @@ from attnviz.renderers.picture.matrix import (
     color_scales,
     longest_number,
     one_line_title_words,
+    panel_title,
 )
 from attnviz.renderers.picture.panel_labels import (
     PanelStyle,
@@ -35,6 +36,7 @@ from attnviz.renderers.picture.panel_rows import CHART_ASPECT, FEW_STRETCH
 from attnviz.renderers.picture.text import (
     BOLD,
     POINT,
+    Size,
     cached_by_font,
     fit_line,
     fits_width,
@@ -96,19 +98,9 @@ class CardTable:
     right: float
 
     @property
-    def title(self) -> str:
-        pooled = self.content.pool_note if isinstance(self.content, Grid) else ""
-        return " · ".join(part for part in (self.content.title, pooled) if part)
-
-    @property
     def width_from_edge(self) -> float:
         """The width from the left edge of its cells, above which its title starts."""
-        return max(self.width + self.right, text_width(self.title, SMALLEST_TITLE))
-
-    @property
-    def height_from_top(self) -> float:
-        """The height from the upper edge of its cells to the end of its labels."""
-        return self.height + labels_extent(self.columns, CARD_STYLE)
+        return max(self.width + self.right, text_width(panel_title(self.content), SMALLEST_TITLE))
 
 
 TableColumn = tuple[CardTable, ...]
@@ -225,9 +217,7 @@ def _head_count(panels: Sequence[Grid | Curves]) -> int:
     return len({match[1] for match in matches if match}) if all(matches) else 0
 
 
-def _card_table(
-    panels: Sequence[Grid | Curves], index: int, across: int, size: tuple[float, float]
-) -> CardTable:
+def _card_table(panels: Sequence[Grid | Curves], index: int, across: int, size: Size) -> CardTable:
     """Return the table at a place with its labels; a neighbour's, left or below, may serve for
     both.
     """
@@ -287,9 +277,7 @@ def _label_overhang(label: str, ticks: Ticks) -> float:
     return {0: width / 2, 45: width * math.sqrt(0.5) + 0.3 * line, 90: 0.6 * line}[ticks.angle]
 
 
-def table_size(
-    panel: Grid | Curves, growth: float, widening: float, *, fine: bool = False
-) -> tuple[float, float]:
+def table_size(panel: Grid | Curves, growth: float, widening: float, *, fine: bool = False) -> Size:
     """Return the width and the height of a table, `growth` times as large as it must be.
 
     It is `widening` times as wide then; large tables and charts are not, square ones only up to a
@@ -340,7 +328,7 @@ def _column_width(tables: Sequence[CardTable]) -> float:
 
 
 def _table_row_height(tables: Sequence[CardTable]) -> float:
-    return max(table.height_from_top for table in tables)
+    return max(table.height + labels_extent(table.columns, CARD_STYLE) for table in tables)
 
 
 def table_items(tables: TableBlock, left: float, top: float) -> Items:

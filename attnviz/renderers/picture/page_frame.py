@@ -326,10 +326,6 @@ def masked_key(scale: Scale) -> Key:
     return Key("hidden by the mask", block=Block((0, 0, 0, 0), Tint(scale, None)))
 
 
-def query_key(meaning: str) -> Key:
-    return Key(meaning, block=Block((0, 0, 0, 0), outlined=KEY_OUTLINE))
-
-
 def keys_height(keys: Sequence[Key], width: float, size: float) -> float:
     """Return the height that keys need in a width, with a little room above them; 0 for no keys."""
     lines = len(_key_lines(keys, width, size))

@@ -35,6 +35,7 @@ SLANTED_PITCH = 1.75  # in letters: from one slanted label to the next
 AXIS_TITLE_HEIGHT = 1.35  # the room that the title of an axis takes, in its letters
 THINNING_STEPS = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 MARK_LENGTH = 0.035
+Span = tuple[float, float]  # the two ends of a side, the left or lower one first
 MAX_KEPT_TICKS = 256  # widths of cells are tried while their height, and so its labels, stay
 
 
@@ -214,9 +215,7 @@ def _column_labels(columns: Ticks, box: Box) -> Iterator[Words | Stroke]:
             yield Stroke(((x, bottom - MARK_LENGTH), (x, bottom)))
 
 
-def row_title(
-    text: str, right: float, span: tuple[float, float], style: PanelStyle
-) -> Iterator[Words]:
+def row_title(text: str, right: float, span: Span, style: PanelStyle) -> Iterator[Words]:
     """Yield the title of the rows, upright, left of `right`, in the middle of `span`.
 
     `span` is the lower and the upper end. The title shrinks, or loses what is in brackets, to fit;
@@ -228,9 +227,7 @@ def row_title(
         yield Words(title, x, y, size, faint=True, angle=90, halign="center", valign="bottom")
 
 
-def column_title(
-    text: str, top: float, span: tuple[float, float], style: PanelStyle
-) -> Iterator[Words]:
+def column_title(text: str, top: float, span: Span, style: PanelStyle) -> Iterator[Words]:
     """Yield the title of the columns, below `top`, in the middle of `span`.
 
     `span` is the left and the right end. The title shrinks, or loses what is in brackets, to fit;

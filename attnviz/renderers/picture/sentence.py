@@ -23,10 +23,10 @@ from attnviz.renderers.picture.fit import smaller_sizes
 from attnviz.renderers.picture.items import Arc, Block, Box, Items, Point, Tint, Words, cell_tint
 from attnviz.renderers.picture.matrix import title_words
 from attnviz.renderers.picture.page_frame import (
+    KEY_OUTLINE,
     Drawing,
     Key,
     masked_key,
-    query_key,
     refuse_few_words,
     scale_key,
 )
@@ -351,7 +351,8 @@ class SentenceDrawing(Drawing):
         scales = dict.fromkeys(sentence.grid.scale for sentence in self.sentences)
         meanings = [scale_key(scale) for scale in scales]
         if any(sentence.query is not None for sentence in self.sentences):
-            meanings.append(query_key("the token that attends"))
+            outline = Block((0, 0, 0, 0), outlined=KEY_OUTLINE)
+            meanings.append(Key("the token that attends", block=outline))
         if any(sentence.grid.hidden.any() for sentence in self.sentences):
             meanings.append(masked_key(next(iter(scales))))
         return meanings

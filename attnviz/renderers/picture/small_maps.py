@@ -222,7 +222,9 @@ def _tag_key_items(sheet: MapSheet) -> Items:
     """Yield the key of all frames, beside the maps or below them."""
     left, _, width, _ = sheet.room
     if sheet.key_beside:
-        start = sheet.maps_right + KEY_GAP * sheet.letters.axis * POINT
+        last_layer, last_head = (sheet.banks - 1) * sheet.layers_down, sheet.across - 1
+        map_left, _, map_width, _ = sheet.box(last_layer, last_head)
+        start = map_left + map_width + KEY_GAP * sheet.letters.axis * POINT
         high = sheet.top_left[1] - sheet.key_foot
         return tag_column_items(sheet, (start, sheet.key_foot, left + width - start, high))
     room = (left, sheet.key_foot, width, sheet.maps_foot - sheet.key_foot)
@@ -299,12 +301,18 @@ class MapSheet:
 
     @cached_property
     def legend(self) -> list[Key]:
-        """The lines at the foot: what colours mean, what one cell stands for, what is hidden; and
-        the text.
+        """The lines at the foot: what colours mean and how they run, what one cell stands for, what
+        is hidden; and the text, unless tokens stand beside the maps.
         """
-        return legend_keys(
-            self.overview, self.letters, self.room[2], has_tokens=self.tokens is not None
-        )
+        overview, size = self.overview, self.letters.note
+        scale, note = scale_key(overview.scale), COLOR_SCALE_NOTES[overview.bend]
+        colors = replace(scale, meaning=f"{scale.meaning} ({note})" if note else scale.meaning)
+        masked = "grey = hidden by the mask" if overview.has_masked_cells else ""
+        border = "" if overview.query_axis.border is None else GENERATED_NOTE
+        texts = _token_texts(overview) if self.tokens is None else []
+        excerpts = [fit_line(text, size, size, self.room[2])[0] for text in texts]
+        parts = (overview.pool_note, masked, border, *excerpts)
+        return [colors, *(Key(part) for part in parts if part)]
 
     @cached_property
     def legend_height(self) -> float:
@@ -354,11 +362,6 @@ class MapSheet:
         bank_pitch = self.across * across - wide * MAP_GAP + self.left_width
         left += bank * (bank_pitch + BANK_GAP * self._letter)
         return left + column * across, top - (row + extra_rows) * down - high, wide, high
-
-    @property
-    def maps_right(self) -> float:
-        left, _, wide, _ = self.box((self.banks - 1) * self.layers_down, self.across - 1)
-        return left + wide
 
     @property
     def maps_foot(self) -> float:
@@ -506,24 +509,6 @@ def tag_lines_items(sheet: MapSheet, room: Box) -> Items:
             yield from _tag_words(pieces, x + (TAG_SIDE + TAG_GAP) * letter, y, size)
             x += _tag_width(pieces, size)
         y -= TAG_LINE_PITCH * letter
-
-
-def legend_keys(
-    overview: Overview, letters: Lettering, room: float, *, has_tokens: bool
-) -> list[Key]:
-    """Return what colours mean and how they run, what one cell stands for, what is hidden; and the
-    text.
-
-    `has_tokens` says that tokens stand beside the maps, so that the text is left out.
-    """
-    scale, note = scale_key(overview.scale), COLOR_SCALE_NOTES[overview.bend]
-    colors = replace(scale, meaning=f"{scale.meaning} ({note})" if note else scale.meaning)
-    masked = "grey = hidden by the mask" if overview.has_masked_cells else ""
-    border = "" if overview.query_axis.border is None else GENERATED_NOTE
-    texts = [] if has_tokens else _token_texts(overview)
-    excerpts = [fit_line(text, letters.note, letters.note, room)[0] for text in texts]
-    parts = (overview.pool_note, masked, border, *excerpts)
-    return [colors, *(Key(part) for part in parts if part)]
 
 
 def _token_texts(overview: Overview) -> list[str]:

@@ -189,19 +189,17 @@ def divide_pages(view: View, look: Look) -> list[View]:
     panels = view.picture.panels
     sections = [part for part in panels if isinstance(part, Section)]
     if sections and len(sections) == len(panels):
-        groups = list(_section_groups(sections, view, look))
-        return [
-            _numbered_page(view, [part], page, len(groups)) for page, part in enumerate(groups, 1)
-        ]
-    if len(panels) == 1 or sections:
+        divided = [[group] for group in _section_groups(sections, view, look)]
+    elif len(panels) == 1 or sections:
         return [view]
-    count = len(_all_units(view.picture.groups))
-    for max_units in dict.fromkeys(-(-count // number) for number in range(1, count + 1)):
-        divided = list(_divided_groups(view.picture.groups, max_units))
-        if all(_is_as_legible(groups, view, look) for groups in divided):
-            break
-    if len(divided) == 1:
-        return [view]
+    else:
+        count = len(_all_units(view.picture.groups))
+        for max_units in dict.fromkeys(-(-count // number) for number in range(1, count + 1)):
+            divided = list(_divided_groups(view.picture.groups, max_units))
+            if all(_is_as_legible(groups, view, look) for groups in divided):
+                break
+        if len(divided) == 1:
+            return [view]
     return [
         _numbered_page(view, groups, page, len(divided)) for page, groups in enumerate(divided, 1)
     ]

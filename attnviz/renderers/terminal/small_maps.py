@@ -138,23 +138,15 @@ def _arrangement_choices(
 def _map_forms(grid: Grid, screen: Screen) -> Iterator[MapForm]:
     """Yield the forms of maps, from the one that shows most to the one that needs least room."""
     letters = all(cell_len(label) == 1 for label in grid.columns.labels)
+    longest_number = max(map(len, grid.columns.numbers), default=0)
     sizes = [(2, False), (1, True), (1, False)] if screen.colored else [(2, False), (1, False)]
     for gap in MAP_GAPS:
         for cell_columns, halves in sizes:
             for has_names in (True, False):
-                if (
-                    has_names
-                    and not (letters or halves)
-                    and _has_room_for_numbers(grid, cell_columns)
-                ):
+                if has_names and not (letters or halves) and 0 < longest_number < cell_columns:
                     yield MapForm(cell_columns, halves, has_names, gap=gap, has_column_numbers=True)
                 for over in (True, False) if letters else (False,):
                     yield MapForm(cell_columns, halves, has_names, over, gap)
-
-
-def _has_room_for_numbers(grid: Grid, cell_columns: int) -> bool:
-    longest = max(map(len, grid.columns.numbers), default=0)
-    return 0 < longest < cell_columns
 
 
 def _split_into_rows(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.color import Color
@@ -19,10 +18,8 @@ from attnviz.renderers.colors import Theme, find_theme
 from attnviz.renderers.look import Look
 from attnviz.renderers.terminal.lines import view_lines
 from attnviz.renderers.terminal.screen import BOLD_STYLE, Screen, line_segments, wrap_note
-
-if TYPE_CHECKING:
-    from attnviz.views.view import View
-    from attnviz.wording.commands import Command
+from attnviz.views.view import View
+from attnviz.wording.commands import Command
 
 SVG_COLUMNS = 80
 SVG_CELL_WIDTH, SVG_CELL_HEIGHT, SVG_LETTER_SIZE = 8.4, 19.0, 14.0  # in pixels

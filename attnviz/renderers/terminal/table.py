@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import Literal
@@ -81,6 +81,11 @@ class TerminalTable:
     write: NumberFormat
     has_row_names: bool = True
     stands_alone: bool = True
+    # The looks of cells so far, by their numbers; of halves, by the numbers of both.
+    _known_styles: dict[int, Style] = field(default_factory=dict, init=False)
+    _known_halves: dict[tuple[int, ...], tuple[str, Style]] = field(
+        default_factory=dict, init=False
+    )
 
     @property
     def width(self) -> int:
@@ -173,16 +178,6 @@ class TerminalTable:
             codes[row] = 0 if paint is None else paint.codes[row]
         visible_codes = np.where(self._missing_values, MISSING_CODE, codes)
         return np.where(self.grid.hidden, HIDDEN_CODE, visible_codes)
-
-    @cached_property
-    def _known_styles(self) -> dict[int, Style]:
-        """The styles of cells so far, by their numbers."""
-        return {}
-
-    @cached_property
-    def _known_halves(self) -> dict[tuple[int, ...], tuple[str, Style]]:
-        """The glyphs and styles of two rows on a line so far, by the numbers of both cells."""
-        return {}
 
     @cached_property
     def _missing_values(self) -> np.ndarray:

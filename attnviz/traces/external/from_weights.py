@@ -243,19 +243,16 @@ def _refuse_invalid_weights(layers: Layers) -> None:
         if not layer.numel():
             problem = f"the weights are {shape_text(layer.shape)}: there are none"
             raise AttnvizError(problem, "give at least one")
-        is_invalid = ~layer.isfinite() | (layer < 0)
-        if is_invalid.any():
-            raise _invalid_weight_error(number, layer, tuple(is_invalid.nonzero()[0].tolist()))
-
-
-def _invalid_weight_error(number: int, weights: Tensor, indices: tuple[int, ...]) -> AttnvizError:
-    """Return the error about one weight of a layer; `indices` are head, row and column from 0."""
-    head, row, column = indices
-    weight = weights[indices]
-    value = "NaN" if weight.isnan() else f"{weight.item():g}".replace("inf", "infinity")
-    hint = NAN_HINT if weight.isnan() else SOFTMAX_HINT
-    location = f"layer {number}, head {head}, at row {row + 1}, column {column + 1}"
-    return AttnvizError(f"the weights have {value} in {location}, which is not a share", hint)
+        invalid_indices = (~layer.isfinite() | (layer < 0)).nonzero().tolist()
+        if invalid_indices:
+            head, row, column = invalid_indices[0]
+            weight = layer[head, row, column]
+            value = "NaN" if weight.isnan() else f"{weight.item():g}".replace("inf", "infinity")
+            location = f"layer {number}, head {head}, at row {row + 1}, column {column + 1}"
+            raise AttnvizError(
+                f"the weights have {value} in {location}, which is not a share",
+                NAN_HINT if weight.isnan() else SOFTMAX_HINT,
+            )
 
 
 def _infer_mask(layers: Layers, sides: QueryAndKeyTokens) -> tuple[Bool[Tensor, "query key"], bool]:

@@ -55,8 +55,7 @@ class Prediction:
         The likeliest comes first; among equals the order of `answers` counts.
         """
         order = self.probabilities[position].argsort(descending=True, stable=True)
-        best_answers: list[int] = order[:count].tolist()
-        return best_answers
+        return order[:count].tolist()
 
 
 def predict_answers(
@@ -78,14 +77,12 @@ def predict_answers(
     )
 
 
-def apply_last_norm(
-    outputs: Float[Tensor, "*batch token dim"], unembedding: Unembedding
-) -> Float[Tensor, "*batch token dim"]:
+def apply_last_norm(outputs: block.Vectors, unembedding: Unembedding) -> block.Vectors:
     return outputs if unembedding.norm is None else block.layer_norm(outputs, unembedding.norm)
 
 
 def answer_scores(
-    vectors: Float[Tensor, "*batch token dim"], unembedding: Unembedding
+    vectors: block.Vectors, unembedding: Unembedding
 ) -> Float[Tensor, "*batch token answer"]:
     """Return the logit of each answer for each vector.
 

@@ -146,14 +146,6 @@ class Card:
         return tokens
 
 
-def read_card(folder: Path) -> Card:
-    """Return the card of a model in a folder that `attnviz learn --save` wrote.
-
-    Refuses what `read_card_and_save` refuses.
-    """
-    return read_card_and_save(folder)[0]
-
-
 def read_card_and_save(folder: Path) -> tuple[Card, object]:
     """Return a model's card, and the mark that all files of one save share (None without a mark).
 

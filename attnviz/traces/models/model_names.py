@@ -17,23 +17,14 @@ MINILM, SMOLLM2 = "minilm", "smollm2"  # in packages of their own: see WEIGHTS_P
 PACKAGED_TRANSFORMERS = (MINILM, SMOLLM2)
 CHECK_PATH_HINT = f"check its path, or use one that comes with attnviz: {', '.join(COURSE_MODELS)}"
 HUB_OWNERS = {  # of well-known models
-    "gpt2": "openai-community",
-    "gpt2-medium": "openai-community",
-    "gpt2-large": "openai-community",
-    "gpt2-xl": "openai-community",
+    **dict.fromkeys(("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"), "openai-community"),
     "distilgpt2": "distilbert",
-    "distilbert-base-uncased": "distilbert",
-    "distilbert-base-cased": "distilbert",
-    "bert-base-uncased": "google-bert",
-    "bert-base-cased": "google-bert",
-    "bert-large-uncased": "google-bert",
+    **dict.fromkeys(("distilbert-base-uncased", "distilbert-base-cased"), "distilbert"),
+    **dict.fromkeys(("bert-base-uncased", "bert-base-cased", "bert-large-uncased"), "google-bert"),
     "bert-base-multilingual-cased": "google-bert",
-    "roberta-base": "FacebookAI",
-    "roberta-large": "FacebookAI",
-    "xlm-roberta-base": "FacebookAI",
+    **dict.fromkeys(("roberta-base", "roberta-large", "xlm-roberta-base"), "FacebookAI"),
     "albert-base-v2": "albert",
-    "t5-small": "google-t5",
-    "t5-base": "google-t5",
+    **dict.fromkeys(("t5-small", "t5-base"), "google-t5"),
 }
 SHORT_HUB_NAMES = {
     "gpt-2": "gpt2",

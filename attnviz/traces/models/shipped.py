@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attnviz.traces.models.card import read_card
+from attnviz.traces.models.card import Card, read_card_and_save
 from attnviz.traces.models.model_names import HAND_WRITTEN_SUFFIX, find_model_path
 
 if TYPE_CHECKING:
-    from attnviz.traces.models.card import Card
     from attnviz.traces.models.model import Model
 
 
@@ -18,7 +17,7 @@ def load_card(name: str) -> Card:
     Refuses names and files as `load_model` does.
     """
     path = find_model_path(name)
-    return load_model(name) if path.suffix == HAND_WRITTEN_SUFFIX else read_card(path)
+    return load_model(name) if path.suffix == HAND_WRITTEN_SUFFIX else read_card_and_save(path)[0]
 
 
 def load_model(name: str) -> Model:

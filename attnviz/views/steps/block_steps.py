@@ -213,7 +213,9 @@ def _feed_forward_step(scene: Scene, block: Block, feed_forward: FeedForwardStag
         ),
         sums=step_sums.feed_forward_sums(scene, block),
         remarks=(
-            parameter_count_text(scene, parts.learned_block_tensors(scene.trace, scene.layer)),
+            parameter_count_text(
+                scene, parts.learned_tensors(scene.trace, scene.layer, parts.PARTS_OF_BLOCK)
+            ),
         ),
     )
 
@@ -248,7 +250,7 @@ def _parameter_total_note(scene: Scene, block: Block) -> str:
         for layer in scene.layer.attention_layers
         for matrix in parts.learned_tensors(scene.trace, layer).values()
     ]
-    matrices += parts.learned_block_tensors(scene.trace, scene.layer).values()
+    matrices += parts.learned_tensors(scene.trace, scene.layer, parts.PARTS_OF_BLOCK).values()
     for residual in block.residuals.values():
         matrices += [residual.norm.gain, residual.norm.shift] if residual.norm else []
     count = sum(matrix.numel() for matrix in matrices)
