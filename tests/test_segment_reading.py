@@ -168,8 +168,8 @@ def test_the_title_is_the_link_furthest_above_its_base_rates(
     name: str, query: str | None, small_transformer: Saved
 ) -> None:
     model = name if name == "minilm" else str(small_transformer(name))
-    found = inspect(PROMPT, model=model, segments="sentences", query=query)
-    reading, title = found.segments, found.view().headline
+    inspection = inspect(PROMPT, model=model, segments="sentences", query=query)
+    reading, title = inspection.segments, inspection.view().headline
     shares, evens, others = (table.copy() for table in reading.tables)
     bases = np.maximum(evens[0], others)
     rank = (shares[0] - bases) / (1 - bases)
@@ -202,12 +202,14 @@ def test_the_title_is_the_link_furthest_above_its_base_rates(
 def test_a_token_that_sees_its_own_segment_alone_has_no_other_to_read(
     small_transformer: Saved,
 ) -> None:
-    found = inspect(PROMPT, model=str(small_transformer("llama")), segments="paragraphs", query="3")
+    inspection = inspect(
+        PROMPT, model=str(small_transformer("llama")), segments="paragraphs", query="3"
+    )
 
-    [query] = found.segments.queries
-    label = found.trace.tokens.labels[query]
-    assert f'"{label}" (3) sees no paragraph but its own' == found.view().headline
-    assert len(found.ranking) == 0
+    [query] = inspection.segments.queries
+    label = inspection.trace.tokens.labels[query]
+    assert f'"{label}" (3) sees no paragraph but its own' == inspection.view().headline
+    assert len(inspection.ranking) == 0
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bert"])
@@ -215,11 +217,11 @@ def test_what_is_said_of_a_hidden_segment_is_what_changes(
     name: str, small_transformer: Saved
 ) -> None:
     folder = str(small_transformer(name))
-    found = inspect(PROMPT, model=folder, segments="sentences", without_segment="1")
-    effect = found.segments.effect_without("1")
+    inspection = inspect(PROMPT, model=folder, segments="sentences", without_segment="1")
+    effect = inspection.segments.effect_without("1")
 
     [sentence, *others] = [
-        each for each in found.view().notes if "hidden" in each or "effect" in each
+        each for each in inspection.view().notes if "hidden" in each or "effect" in each
     ]
 
     assert sentence.startswith('If sentence 1, "the animal was tired.", is hidden from it in all')
@@ -229,7 +231,7 @@ def test_what_is_said_of_a_hidden_segment_is_what_changes(
     falls = effect.likely_without < effect.likely
     assert (f'"{effect.answer}" falls from' in sentence) == falls
     assert (f'"{effect.other_answer}" is likeliest' in sentence) == bool(effect.other_answer)
-    read = [link for link in found.ranking if link.stands_out and link.segment == 1]
+    read = [link for link in inspection.ranking if link.stands_out and link.segment == 1]
     changes = abs(effect.likely - effect.likely_without) >= 0.1 or bool(effect.other_answer)
     assert any("disagree" in each for each in others) == (bool(read) != changes)
 
@@ -314,9 +316,9 @@ def test_hiding_a_segment_in_one_head_changes_less_than_in_all(small_transformer
 def test_one_of_two_equal_sentences_is_hidden_by_its_number(small_transformer: Saved) -> None:
     text, folder = "it was. it was. it did", str(small_transformer("llama"))
 
-    found = inspect(text, model=folder, segments="sentences", without_segment="2")
+    inspection = inspect(text, model=folder, segments="sentences", without_segment="2")
 
-    assert any(note.startswith('If sentence 2, "it was.", is') for note in found.view().notes)
+    assert any(note.startswith('If sentence 2, "it was.", is') for note in inspection.view().notes)
     with pytest.raises(AttnvizError, match=r"'it was.' are 2 segments") as refusal:
         inspect(text, model=folder, segments="sentences", without_segment="it was.")
     assert refusal.value.hint.endswith("without_segment=1")
@@ -412,10 +414,10 @@ def test_a_film_has_a_frame_for_each_word_with_shares_on_one_scale(
     small_transformer: Saved,
 ) -> None:
     folder = str(small_transformer("llama"))
-    found = inspect(PROMPT, model=folder, segments="paragraphs", generate=4)
-    reading = found.segments
+    inspection = inspect(PROMPT, model=folder, segments="paragraphs", generate=4)
+    reading = inspection.segments
 
-    shots = found.view().shots
+    shots = inspection.view().shots
 
     assert len(shots) == len(reading.queries) == 4
     head = reading.clearest.head if reading.clearest else 0
@@ -426,13 +428,13 @@ def test_a_film_has_a_frame_for_each_word_with_shares_on_one_scale(
 
 
 def test_json_has_the_effect_and_the_tokens_of_each_segment(small_transformer: Saved) -> None:
-    found = inspect(
+    inspection = inspect(
         PROMPT, model=str(small_transformer("llama")), segments=NAMED, without_segment="A"
     )
 
-    document = json.loads(found.view().render(".json"))["segments"]
+    document = json.loads(inspection.view().render(".json"))["segments"]
 
     assert document["without"]["name"] == "A"
     tokens = sorted(token for each in document["segments"] for token in each["tokens"])
-    assert tokens == [*range(1, len(found.trace.tokens) + 1)]
+    assert tokens == [*range(1, len(inspection.trace.tokens) + 1)]
     assert attnviz.inspect is inspect

@@ -239,7 +239,7 @@ def test_a_message_that_a_template_drops_is_refused_by_its_number_and_role(
     folder = with_template(template, tmp_path / "model")
     messages = json.dumps(MESSAGES)
 
-    if "replace" in template:  # what is rewritten is still found where it stands
+    if "replace" in template:  # what is rewritten is still inspection where it stands
         assert trace(messages, model=str(folder), chat=True).tokens.roles[0][0] == "system"
         return
     with pytest.raises(AttnvizError, match=r"leaves message 1, of the role 'system', out"):

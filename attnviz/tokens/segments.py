@@ -1,4 +1,4 @@
-"""Segments: the parts of a text, such as paragraphs, cut by the offsets of the whole text."""
+"""Segments: a text in parts, such as paragraphs, cut by the offsets of the whole."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TextAsRead:
         known where in it they are, in all pieces together."""
         text, spans = tokens.read or tokens.text, tokens.spans[:count]
         if not spans:
-            text, spans = _join_pieces(tokens, count)
+            text, spans = _text_of_pieces(tokens, count)
         visible, end = list[range](), 0
         for start, stop in spans:
             letters = text[start:stop]
@@ -110,7 +110,7 @@ class TextAsRead:
         return groups, crossing
 
 
-def _join_pieces(tokens: Tokens, count: int) -> tuple[str, tuple[tuple[int, int], ...]]:
+def _text_of_pieces(tokens: Tokens, count: int) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Return the first tokens as a text, and the letters of each in it."""
     text, spans = list[str](), list[tuple[int, int]]()
     end = 0

@@ -1,4 +1,4 @@
-"""Segments of a prompt: how much a token, such as the last one, reads of each, in each head."""
+"""SegmentReading: how much the answer reads of each part of a prompt, in each head."""
 
 from __future__ import annotations
 

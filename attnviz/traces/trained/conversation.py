@@ -1,4 +1,4 @@
-"""Conversations: messages of several roles in a chat template, and where each of them is."""
+"""Conversations: messages in a chat template, and where each of them is."""
 
 from __future__ import annotations
 

@@ -30,7 +30,9 @@ def view(first: Inspection, second: Inspection, *, command: Command | None = Non
         title = f"{shown.grid.title}, {name} text"
         bars.append(replace(shown, grid=replace(shown.grid, title=title)))
     groups = [Group("segments", tuple(bars))]
-    answers = [segments.answer_text(each.segments, each.segments.query) for each in inspections]
+    answers = [
+        segments.likeliest_answer(each.segments, each.segments.query) for each in inspections
+    ]
     closing = [f"the answers are {answers[0]} and {answers[1]}"] * all(answers)
     return View(
         title="what the answer reads of two prompts",

@@ -1,4 +1,4 @@
-"""What the answer reads of each segment of a prompt: words, bars, who reads whom, films, data."""
+"""What the answer reads of each segment of a prompt: words, bars, tables, data."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ CAVEAT = "shares say where heads look, not what the answer depends on"
 # Words
 
 
-def reader_text(reading: SegmentReading, query: int) -> str:
+def who_reads(reading: SegmentReading, query: int) -> str:
     """Return who reads: `the answer`; `the answer before "is" (63)` of several words that the model
     wrote; or a token, such as `"it" (12)`."""
     trace, position = reading.trace, reading.queries[query]
@@ -103,7 +103,7 @@ def _clearest_amount(reading: SegmentReading) -> ComparedAmount:
 def _standout_text(reading: SegmentReading, amount: ComparedAmount) -> str:
     link = reading.clearest
     assert link is not None
-    where, who = reading.heads[link.head].name, reader_text(reading, link.query)
+    where, who = reading.heads[link.head].name, who_reads(reading, link.query)
     segment = segment_text(reading, link.segment)
     return f"In {where}, {who} reads {segment} {amount.text} ({amount.base})"
 
@@ -111,7 +111,7 @@ def _standout_text(reading: SegmentReading, amount: ComparedAmount) -> str:
 def _nothing_clear_text(reading: SegmentReading, amount: ComparedAmount) -> str:
     link = reading.clearest
     assert link is not None
-    who, segment = reader_text(reading, link.query), segment_text(reading, link.segment)
+    who, segment = who_reads(reading, link.query), segment_text(reading, link.segment)
     head = reading.heads[link.head].name
     return (
         f"No {reading.segments.unit} stands out in what {who} reads; the closest is "
@@ -123,7 +123,7 @@ SEGMENT_FINDINGS: tuple[Finding[SegmentReading], ...] = (
     Finding(
         "no other segment",
         lambda reading: reading.clearest is None,
-        lambda reading: f"{reader_text(reading, 0)} sees no {reading.segments.unit} but its own",
+        lambda reading: f"{who_reads(reading, 0)} sees no {reading.segments.unit} but its own",
     ),
     finding_on(
         _clearest_amount,
@@ -138,9 +138,9 @@ SEGMENT_FINDINGS: tuple[Finding[SegmentReading], ...] = (
 def segment_sentences(reading: SegmentReading, effect: HiddenEffect | None) -> Iterator[str]:
     """Yield what the answer is, or how it changes without a segment; how many tokens cross a
     border; and what a share does not say."""
-    answer = answer_text(reading, reading.query)
+    answer = likeliest_answer(reading, reading.query)
     if effect is not None:
-        yield from effect_sentences(reading, effect)
+        yield from hidden_segment_sentences(reading, effect)
     elif answer:
         yield f"the answer is {answer}; {CAVEAT}"
     else:
@@ -151,7 +151,7 @@ def segment_sentences(reading: SegmentReading, effect: HiddenEffect | None) -> I
         yield f"{count} token{one if count == 1 else ending}"
 
 
-def answer_text(reading: SegmentReading, query: int) -> str:
+def likeliest_answer(reading: SegmentReading, query: int) -> str:
     """Return the likeliest answer after a query with its probability; empty if it is not known."""
     prediction, position = reading.trace.prediction, reading.queries[query]
     if prediction is None or position not in prediction.asked_positions:
@@ -190,7 +190,7 @@ def segment_bars(
         for index in order
     ]
     return ranked_bars(
-        f"what {reader_text(reading, query)} reads in {reading.heads[head].name}",
+        f"what {who_reads(reading, query)} reads in {reading.heads[head].name}",
         _segments_axis(reading, order),
         values[order].tolist(),
         remarks,
@@ -245,7 +245,7 @@ def layer_curves(reading: SegmentReading) -> Curves:
     names = _segments_axis(reading, highest).names
     lines = [Curve(name, shares[index], shares[index], shares[index])
              for name, index in zip(names, highest, strict=True)]  # fmt: skip
-    who = reader_text(reading, reading.query)
+    who = who_reads(reading, reading.query)
     return Curves(f"what {who} reads, mean of the heads of each layer", "layer",
                   tuple(map(float, layers)), tuple(lines))  # fmt: skip
 
@@ -290,14 +290,14 @@ def segment_groups(
     return screen, picture, [Group("segments", (first, *by_head))]
 
 
-def effect_sentences(reading: SegmentReading, effect: HiddenEffect) -> Iterator[str]:
+def hidden_segment_sentences(reading: SegmentReading, effect: HiddenEffect) -> Iterator[str]:
     """Yield how the answer changes without a segment, and whether that agrees with its share."""
     links = [link for link in reading.links[reading.query] if link.stands_out]
     index = reading.segment_named(effect.name)
     readers = sum(link.segment == index for link in links)
     count = len(effect.heads)
     heads = f"all {count} heads" if count > 1 else format_head_id(*effect.heads[0])
-    segment, who = segment_text(reading, index), reader_text(reading, reading.query)
+    segment, who = segment_text(reading, index), who_reads(reading, reading.query)
     start = f"if {segment} is hidden from it in {heads}, {who}"
     before, after = percent_text(effect.likely), percent_text(effect.likely_without)
     if not effect.answer:
@@ -401,11 +401,11 @@ def _passages(reading: SegmentReading) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 
 def segments_data(reading: SegmentReading, effect: HiddenEffect | None) -> TableData:
-    document, lines = partial(_document, reading, effect), partial(_lines, reading)
+    document, lines = partial(_reading_contents, reading, effect), partial(_share_lines, reading)
     return TableData("segments", document, SEGMENT_COLUMNS, lines)
 
 
-def _document(reading: SegmentReading, effect: HiddenEffect | None) -> Mapping[str, Any]:
+def _reading_contents(reading: SegmentReading, effect: HiddenEffect | None) -> Mapping[str, Any]:
     shares, evens, others = reading.tables
     side, segments = reading.heads[0].rows, reading.segments
     rows = [
@@ -430,12 +430,12 @@ def _document(reading: SegmentReading, effect: HiddenEffect | None) -> Mapping[s
             ],
             "crossing": reading.text_segments.crossing,
             "heads": rows,
-            **({} if effect is None else {"without": _effect_document(effect)}),
+            **({} if effect is None else {"without": _hidden_segment_contents(effect)}),
         },
     }
 
 
-def _effect_document(effect: HiddenEffect) -> Mapping[str, Any]:
+def _hidden_segment_contents(effect: HiddenEffect) -> Mapping[str, Any]:
     return {
         "name": effect.name,
         "heads": [format_head_id(*head_id) for head_id in effect.heads],
@@ -447,7 +447,7 @@ def _effect_document(effect: HiddenEffect) -> Mapping[str, Any]:
     }
 
 
-def _lines(reading: SegmentReading) -> Iterator[TableLines]:
+def _share_lines(reading: SegmentReading) -> Iterator[TableLines]:
     """Yield the lines of each head and query: one for each segment."""
     shares, evens, others = reading.tables
     segments, side = reading.segments, reading.heads[0].rows
