@@ -335,12 +335,13 @@ def segment_film(reading: SegmentReading, inspection: Inspection) -> tuple[Shot,
     shots = []
     for query, position in enumerate(reading.queries):
         bars = segment_bars(reading, inspection, query, head)
-        title = f"what it reads in {reading.heads[head].name}"
-        bars = replace(bars, longest=longest, grid=replace(bars.grid, title=title))
-        amount = int(reading.tables[0][query, head].argmax())
-        share = percent_text(float(reading.tables[0][query, head, amount]))
-        most = f"In {reading.heads[head].name}, it reads {segment_text(reading, amount)} {share}"
-        shots.append(Shot((Group("reading", (bars,)),), f"Next: {written[position].text}. {most}"))
+        where = f"in {reading.heads[head].name}"
+        grid = replace(bars.grid, title=f"what it reads {where}")
+        index = int(reading.tables[0][query, head].argmax())
+        amount = link_amount(reading.link(query, head, index))
+        most = f"it reads {segment_text(reading, index)} {amount.text} {where} ({amount.base})"
+        group = Group("reading", (replace(bars, longest=longest, grid=grid),))
+        shots.append(Shot((group,), f"Next: {written[position].text}; {most}"))
     return tuple(shots)
 
 
