@@ -427,6 +427,15 @@ def test_a_film_has_a_frame_for_each_word_with_shares_on_one_scale(
         assert each.grid.values[:, 0] == pytest.approx(reading.tables[0][query, head])  # type: ignore[union-attr]
 
 
+def test_a_deck_has_slides_of_bars_whose_titles_are_those_of_the_slides(
+    small_transformer: Saved,
+) -> None:
+    pytest.importorskip("pptx")
+    inspection = inspect(PROMPT, model=str(small_transformer("llama")), segments="sentences")
+
+    assert inspection.view().render(".pptx")[:2] == b"PK"
+
+
 def test_json_has_the_effect_and_the_tokens_of_each_segment(small_transformer: Saved) -> None:
     inspection = inspect(
         PROMPT, model=str(small_transformer("llama")), segments=NAMED, without_segment="A"

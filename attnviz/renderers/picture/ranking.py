@@ -273,7 +273,7 @@ def _title_lines(
     lines = wrap_parts(title.split(" "), " ", size, width)
     gaps = (KEY_GAP + KEY_SAMPLE) * letters.axis * POINT
     used = text_width(lines[-1], size) + gaps + text_width(key, letters.axis) if lines else 0.0
-    return lines, size, bool(key) and used <= width
+    return lines, size, bool(key and lines) and used <= width
 
 
 def _title_height(ranked: RankedBars, width: float, letters: Lettering) -> float:
