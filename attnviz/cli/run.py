@@ -226,6 +226,9 @@ def trace_from_options(
             while_tracing(),
         ):
             return trace(words, shared_settings, command=command, kept=layers)
+    if getattr(options, "document", None):
+        problem = f"{opt.document} stands before a text, and {opt.trace} is a finished trace"
+        raise AttnvizError(problem, "leave one of them out", about="document")
     files.refuse_missing_file(Path(saved), "read a trace from")
 
     from attnviz.cli.saved_trace import read_saved_trace
