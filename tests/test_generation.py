@@ -303,7 +303,7 @@ def test_a_template_is_filled_in_as_transformers_does(chat_model: Path, template
 
     expected = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
 
-    assert fill_in_template(tokenizer, message[0]["content"]) == expected
+    assert fill_in_template(tokenizer, [message]) == [expected]
 
 
 @pytest.mark.slow("processes")
@@ -326,7 +326,7 @@ def test_a_chat_template_has_little_time_and_memory(template: str, reason: str) 
     tokenizer = SimpleNamespace(get_chat_template=lambda: template, special_tokens_map={})
 
     with pytest.raises(TemplateError, match=reason):
-        fill_in_template(tokenizer, SHORT_TEXT)
+        fill_in_template(tokenizer, [[{"role": "user", "content": SHORT_TEXT}]])
 
 
 def test_a_chat_that_cannot_be_is_refused_in_two_lines(

@@ -228,22 +228,16 @@ def test_messages_are_where_the_template_of_each_family_puts_them(
     "template",
     [
         "{% for m in messages if m.role != 'system' %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
-        "{% for m in messages %}{{ m.role }}: {{ m.content | upper }}\n{% endfor %}".replace(
-            "m.content | upper", "m.content | upper if m.role == 'system' else m.content"
-        ).replace("upper if", "replace('user', 'USER') if"),
+        "{% for m in messages %}{{ m.role }}: {{ m.content | replace('s', 'S') }}\n{% endfor %}",
     ],
 )
-def test_a_message_that_a_template_drops_is_refused_by_its_number_and_role(
+def test_a_message_that_a_template_drops_or_rewrites_is_refused_by_its_number_and_role(
     template: str, tmp_path: Path
 ) -> None:
     folder = with_template(template, tmp_path / "model")
-    messages = json.dumps(MESSAGES)
 
-    if "replace" in template:  # what is rewritten is still inspection where it stands
-        assert trace(messages, model=str(folder), chat=True).tokens.roles[0][0] == "system"
-        return
     with pytest.raises(AttnvizError, match=r"leaves message 1, of the role 'system', out"):
-        trace(messages, model=str(folder), chat=True)
+        trace(json.dumps(MESSAGES), model=str(folder), chat=True)
 
 
 def test_all_conversations_are_filled_in_by_one_process(small_transformer: Saved) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from attnviz.errors import AttnvizError, opt
@@ -43,8 +45,8 @@ def fill_in_conversation(model: LoadedTransformer, text: str) -> tuple[str, tupl
     """Return a text in the model's chat template, up to where the answer comes, and the letters of
     each message in it. The text is a list of messages, or else the user's message.
 
-    A message is found by what differs if another one stands in its place. Refuses a model without
-    a template, messages that its template does not accept, and one that it leaves out or rewrites.
+    Messages are where stand-ins are that are filled in in their place. Refuses a model without a
+    template, messages that its template does not accept, and one that it leaves out or rewrites.
     """
     if not getattr(model.tokenizer, "chat_template", None):
         raise AttnvizError(
@@ -54,38 +56,39 @@ def fill_in_conversation(model: LoadedTransformer, text: str) -> tuple[str, tupl
         )
     listed = read_messages(text)
     messages = listed or [{"role": "user", "content": text}]
-    variants = [
-        [*messages[:index], {**message, "content": STAND_IN.format(index)}, *messages[index + 1 :]]
-        for index, message in enumerate(messages)
-    ]
+    stand_ins = [STAND_IN.format(index) for index in range(len(messages))]
+    others = [{**message, "content": stand_in}
+              for message, stand_in in zip(messages, stand_ins, strict=True)]  # fmt: skip
     try:
-        filled, *others = fill_in_template(model.tokenizer, [messages, *variants])
+        filled, frame = fill_in_template(model.tokenizer, [messages, others])
     except TemplateError as error:
         raise AttnvizError(
             f"the chat template of the model '{model.name}' fails: {shorten_message(str(error))}",
             f"leave {opt.chat} out",
             about="chat",
         ) from error
-    roles = [
-        (message["role"], *_differing_part(filled, other, STAND_IN.format(index)))
-        for index, (message, other) in enumerate(zip(messages, others, strict=True))
-    ]
-    lost = [number for number, (_, start, stop) in enumerate(roles, start=1) if start >= stop]
-    if lost and listed is not None:
-        role = messages[lost[0] - 1]["role"]
+    roles = _find_messages(filled, frame, messages)
+    if len(roles) < len(messages) and listed is not None:
         raise AttnvizError(
-            f"the chat template of the model '{model.name}' leaves message {lost[0]}, of the role "
-            f"'{role}', out, or rewrites it",
+            f"the chat template of the model '{model.name}' leaves message {len(roles) + 1}, of "
+            f"the role '{messages[len(roles)]['role']}', out, or rewrites it",
             "leave this message out, or write it into another one",
             about="chat",
         )
-    return filled, () if lost else tuple(roles)
+    return filled, roles
 
 
-def _differing_part(filled: str, other: str, stand_in: str) -> tuple[int, int]:
-    """Return where a text has something else in place of `stand_in` of another one; (0, 0) if they
-    differ elsewhere, too."""
-    before, _, after = other.partition(stand_in)
-    is_there = other != before and filled.startswith(before) and filled.endswith(after)
-    stop = len(filled) - len(after)
-    return (len(before), stop) if is_there and len(before) < stop else (0, 0)
+def _find_messages(filled: str, frame: str, messages: Sequence[Message]) -> tuple[Role, ...]:
+    """Return where each message stands in a text, up to the first that is not there as it is, but
+    for spaces around it; `frame` has the stand-ins of all."""
+    roles, (before, *rest) = list[Role](), re.split(STAND_IN.format(r"(\d+)"), frame)
+    start = len(before)
+    for message, number, after in zip(messages, rest[::2], rest[1::2], strict=False):
+        content = message["content"]
+        ways = (content, content.strip(), content.lstrip(), content.rstrip())
+        text = next((way for way in ways if filled.startswith(way + after, start)), "")
+        if not text or not filled.startswith(before) or number != str(len(roles)):
+            break
+        roles.append((message["role"], start, start + len(text)))
+        start += len(text) + len(after)
+    return tuple(roles)
