@@ -160,8 +160,7 @@ def deliver_comparison(options: CompareOptions) -> None:
         view = comparison_view(comparison, options)
     output.deliver_view(view, options)
     quiet = options.quiet or base is not None
-    text_source.note_texts_name_files(options.text, options.other, quiet=quiet)
-    text_source.note_split_sentence(options.text, options.other, quiet=quiet)
+    text_source.note_two_texts(options.text, options.other, quiet=quiet)
     text_source.note_first_item(comparison.base.trace, settings.item, quiet=quiet)
 
 

@@ -102,15 +102,21 @@ def rolled_out_head(heads: Sequence[Head]) -> Head:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WeightedCells(Cells):
-    """Each weight times a factor, which is calculated for the cells of a window."""
+class DerivedCells(Cells):
+    """Cells that are made of those of another table, one of each."""
 
     cells: Cells
-    factors: Callable[[slice, slice], Float[np.ndarray, "#query key"]]
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.cells.shape
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedCells(DerivedCells):
+    """Each weight times a factor, which is calculated for the cells of a window."""
+
+    factors: Callable[[slice, slice], Float[np.ndarray, "#query key"]]
 
     def window(self, rows: slice, columns: slice) -> Patch:
         patch = self.cells.window(rows, columns)
@@ -150,14 +156,8 @@ class RegroupedCells(Cells):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NormalizedCells(Cells):
+class NormalizedCells(DerivedCells):
     """Cells with each row divided by its sum; a row of zeros stays zero."""
-
-    cells: Cells
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.cells.shape
 
     def window(self, rows: slice, columns: slice) -> Patch:
         patch = self.cells.window(rows, FULL_SLICE)
