@@ -173,8 +173,7 @@ def _sum_groups(numbers: np.ndarray, row_groups: Groups, column_groups: Groups) 
         return numbers
     rows, columns = (np.cumsum([0, *map(len, side)])[:-1] for side in (row_groups, column_groups))
     column_sums = np.add.reduceat(numbers, columns, axis=1, dtype=np.float64)
-    sums: np.ndarray = np.add.reduceat(column_sums, rows, axis=0)
-    return sums
+    return np.asarray(np.add.reduceat(column_sums, rows, axis=0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -212,5 +211,4 @@ def _add_residual(layer: Patch) -> CellValues:
     A token that attends to nothing passes on itself alone.
     """
     mixed = (1 - RESIDUAL_SHARE) * layer.values + RESIDUAL_SHARE * np.eye(len(layer.values))
-    steps: CellValues = mixed / mixed.sum(axis=1, keepdims=True)
-    return steps
+    return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))

@@ -241,7 +241,8 @@ def _kind(screen: Screen) -> tuple[object, ...]:
 
 def _drawing(subject: Subject, key: object, draw: Callable[[], Drawing]) -> Drawing:
     """Return a drawing that is kept with the subject, drawn if it is not there yet."""
-    return recall(subject.drawn, key, MAX_KEPT_DRAWINGS, draw)
+    kept_drawing: Drawing = recall(subject.drawn, key, MAX_KEPT_DRAWINGS, draw)
+    return kept_drawing
 
 
 # The sentence: what the query reads, as the colours of the words.
