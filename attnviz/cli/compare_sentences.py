@@ -71,8 +71,7 @@ def deliver_sentence_comparison(
     view = comparison.view_for_command(full=options.full, command=view_command)
     output.deliver_view(view, options)
     quiet = options.quiet or saved is not None
-    text_source.note_texts_name_files(options.text, options.other, quiet=quiet)
-    text_source.note_split_sentence(options.text, options.other, quiet=quiet)
+    text_source.note_two_texts(options.text, options.other, quiet=quiet)
 
 
 def _deliver_segments(

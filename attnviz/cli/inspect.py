@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -95,13 +94,20 @@ def inspect_command(options: InspectCommandOptions) -> None:
     if options.texts is not None:
         _deliver_effects_on_texts(options, looking, settings)
         return
+
+    def checking_words() -> AbstractContextManager[None]:
+        """Refuse tokens and answers that are not there, before the model runs."""
+        from attnviz.analysis.inspection.token_query import checking_words_of
+
+        return checking_words_of(looking)
+
     trace = trace_from_options(
         "inspect",
         options,
         settings,
         layers=looking.layers,
         model_overrides=model_overrides,
-        while_tracing=_checking_words_of(looking),
+        while_tracing=checking_words,
     )
     _deliver_inspection(trace, looking, options)
 
@@ -144,17 +150,6 @@ def _deliver_inspection(
         text_source.note_text_names_file(options.text, quiet=options.quiet)
     if options.verify:
         print_checks(run_checks(trace), options)
-
-
-def _checking_words_of(looking: InspectOptions) -> Callable[[], AbstractContextManager[None]]:
-    """Return what refuses tokens and answers that are not there, before the model runs."""
-
-    def prepare() -> AbstractContextManager[None]:
-        from attnviz.analysis.inspection.token_query import checking_words_of
-
-        return checking_words_of(looking)
-
-    return prepare
 
 
 def refuse_beside_texts(options: InspectCommandOptions) -> None:

@@ -66,25 +66,16 @@ OPTION_HINTS = {  # by words that people expect as options, where no row has the
     "version": "attnviz version prints it",
     "list examples": "attnviz example list names the examples",
 }
-COMMAND_ALIASES = {  # words that people expect to be commands, in front of a text
-    "visualize": "run",
-    "visualise": "run",
-    "visualization": "run",
-    "viz": "run",
-    "view": "run",
-    "show": "run",
-    "plot": "run",
-    "draw": "run",
-    "render": "run",
-    "display": "run",
-    "heatmap": "run",
-    "attention": "run",
-    "explain": "steps",
-    "walk": "steps",
-    "compute": "steps",
-    "diff": "compare",
-    "analyze": "inspect",
-    "analyse": "inspect",
+ALIASES_BY_COMMAND = {  # words that people expect to be commands, in front of a text
+    "run": (
+        "visualize visualise visualization viz view show plot draw render display heatmap attention"
+    ),
+    "steps": "explain walk compute",
+    "compare": "diff",
+    "inspect": "analyze analyse",
+}
+COMMAND_ALIASES = {
+    alias: command for command, words in ALIASES_BY_COMMAND.items() for alias in words.split()
 }
 MAX_NAMED_COMMANDS = 3  # that have an option, in a hint
 MISSING_ARGUMENT_HINTS = {"attnviz example show": "attnviz example list names them"}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from attnviz.cli import output
 from attnviz.cli.options import accept_options, validated_settings
-from attnviz.cli.run import note_likely_mistakes, trace_from_options
+from attnviz.cli.run import SETTING_GROUPS, note_likely_mistakes, trace_from_options
 from attnviz.errors import AttnvizError
 from attnviz.options.option import option_class
 from attnviz.options.output import DeliveryOptions, OutputOptions
@@ -27,8 +27,6 @@ from attnviz.traces import early_checks
 from attnviz.traces.settings import Settings, chosen_variant
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.views.steps import step_selection
-
-SETTING_GROUPS = (TracingOptions, MatrixOptions, BlockOptions, LongTextOptions)
 
 
 @option_class(frozen=True, kw_only=True)
@@ -60,7 +58,13 @@ def steps_command(options: StepsOptions) -> None:
     refuse_step_options(options, options.out)
     settings = validated_settings(options, *SETTING_GROUPS, model=options.model)
     refuse_missing_steps(options, settings)
-    preparing = _preparing(options.query)
+
+    def preparing() -> AbstractContextManager[None]:
+        """Compute of a long text only what the steps of one token need; refuse it without one."""
+        from attnviz.views.steps.walk import preparing_steps
+
+        return preparing_steps(options.query)
+
     trace = trace_from_options("steps", options, settings, while_tracing=preparing)
 
     from attnviz.views.steps.walk import steps
@@ -74,19 +78,6 @@ def walk_options(options: StepOptions, outputs: OutputOptions) -> dict[str, Any]
     """Return what is chosen of the steps of a trace, as keywords."""
     own = {name: getattr(options, name) for name in ("key", "step", "head", "layer", "digits")}
     return own | {"query": outputs.query, "full": outputs.full}
-
-
-def _preparing(query: str | None) -> Callable[[], AbstractContextManager[None]]:
-    """Return what computes of a long text only what the steps of one token need, and refuses it
-    without a token.
-    """
-
-    def prepare() -> AbstractContextManager[None]:
-        from attnviz.views.steps.walk import preparing_steps
-
-        return preparing_steps(query)
-
-    return prepare
 
 
 def refuse_step_options(options: StepOptions, paths: Sequence[Path]) -> None:

@@ -147,15 +147,23 @@ def note_text_names_file(text: str | None, *, quiet: bool) -> None:
         _print_note(f"there is a file of this name: did you mean --file {text}?", quiet)
 
 
-def note_texts_name_files(first: str | None, second: str | None, *, quiet: bool) -> None:
-    """Print a note that contents may be meant, if one of two sentences is the name of a file."""
+def note_two_texts(first: str | None, second: str | None, *, quiet: bool) -> None:
+    """Print a note that contents may be meant, if one of two sentences is the name of a file; or
+    that one quoted sentence may be, if both are single words."""
     file_names = [text for text in (first, second) if text is not None and _is_file(text)]
+    words = [text for text in (first, second) if text and len(text.split()) == 1]
     if first is None or second is None:
         note_text_names_file(first, quiet=quiet)
     elif file_names:
         _print_note(
             f"the words {and_list(file_names)} are compared, not the contents of the files of that "
             f"name: {_file_contents_hint(first, second)}",
+            quiet,
+        )
+    elif len(words) == 2:
+        _print_note(
+            f'did you mean one sentence, in quotes? attnviz compare "{first} {second}"; as '
+            "written, two sentences of one word are compared",
             quiet,
         )
 
@@ -177,20 +185,6 @@ def _file_contents_hint(*texts: str) -> str:
         f'"$(cat {shlex.quote(text)})"' if _is_file(text) else shlex.quote(text) for text in texts
     ]
     return f"did you mean {' '.join(arguments)}?"
-
-
-def note_split_sentence(first: str | None, second: str | None, *, quiet: bool) -> None:
-    """Print a note that one quoted sentence may be meant, if both texts are single words.
-
-    Names of files do not count.
-    """
-    words = [text for text in (first, second) if text and len(text.split()) == 1]
-    if len(words) == 2 and not any(map(_is_file, words)):
-        _print_note(
-            f'did you mean one sentence, in quotes? attnviz compare "{first} {second}"; as '
-            "written, two sentences of one word are compared",
-            quiet,
-        )
 
 
 def note_first_item(trace: Trace | None, item: int | None, *, quiet: bool) -> None:

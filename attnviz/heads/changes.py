@@ -102,15 +102,21 @@ def rolled_out_head(heads: Sequence[Head]) -> Head:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WeightedCells(Cells):
-    """Each weight times a factor, which is calculated for the cells of a window."""
+class DerivedCells(Cells):
+    """Cells that are made of those of another table, one of each."""
 
     cells: Cells
-    factors: Callable[[slice, slice], Float[np.ndarray, "#query key"]]
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.cells.shape
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedCells(DerivedCells):
+    """Each weight times a factor, which is calculated for the cells of a window."""
+
+    factors: Callable[[slice, slice], Float[np.ndarray, "#query key"]]
 
     def window(self, rows: slice, columns: slice) -> Patch:
         patch = self.cells.window(rows, columns)
@@ -150,14 +156,8 @@ class RegroupedCells(Cells):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NormalizedCells(Cells):
+class NormalizedCells(DerivedCells):
     """Cells with each row divided by its sum; a row of zeros stays zero."""
-
-    cells: Cells
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.cells.shape
 
     def window(self, rows: slice, columns: slice) -> Patch:
         patch = self.cells.window(rows, FULL_SLICE)
@@ -173,8 +173,7 @@ def _sum_groups(numbers: np.ndarray, row_groups: Groups, column_groups: Groups) 
         return numbers
     rows, columns = (np.cumsum([0, *map(len, side)])[:-1] for side in (row_groups, column_groups))
     column_sums = np.add.reduceat(numbers, columns, axis=1, dtype=np.float64)
-    sums: np.ndarray = np.add.reduceat(column_sums, rows, axis=0)
-    return sums
+    return np.asarray(np.add.reduceat(column_sums, rows, axis=0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -212,5 +211,4 @@ def _add_residual(layer: Patch) -> CellValues:
     A token that attends to nothing passes on itself alone.
     """
     mixed = (1 - RESIDUAL_SHARE) * layer.values + RESIDUAL_SHARE * np.eye(len(layer.values))
-    steps: CellValues = mixed / mixed.sum(axis=1, keepdims=True)
-    return steps
+    return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))

@@ -157,8 +157,7 @@ class Head:
 
     def weights_of(self, query: int) -> Float[np.ndarray, "key"]:
         """Return the exact weights of one query."""
-        weights: Float[np.ndarray, "key"] = self.table.row(query).values[0].astype(float)
-        return weights
+        return np.asarray(self.table.row(query).values[0].astype(float))
 
     @property
     def visible_counts(self) -> Int[np.ndarray, "query"]:
@@ -209,8 +208,7 @@ class Head:
     def received_shares(self) -> Float[np.ndarray, "key"]:
         """The share of the queries' attention that each key receives."""
         total = self.received.sum() if self.is_measured else self.facts.totals.sum()
-        shares: Float[np.ndarray, "key"] = self.received / max(total, LEAST_TOTAL)
-        return shares
+        return np.asarray(self.received / max(total, LEAST_TOTAL))
 
     @cached_property
     def even_shares(self) -> Float[np.ndarray, "key"]:
@@ -219,8 +217,7 @@ class Head:
             total = max(self.even_received.sum(), LEAST_TOTAL)
         else:
             total = max((self.facts.all_visible > 0).sum(), 1)
-        shares: Float[np.ndarray, "key"] = self.even_received / total
-        return shares
+        return np.asarray(self.even_received / total)
 
     def most_read(self, most: int) -> list[int]:
         """Return the indices of the keys that receive most, the first of them first."""
@@ -243,8 +240,7 @@ class Head:
     @property
     def even_row(self) -> Float[np.ndarray, "key"]:
         """The weights of the first query if it attended evenly to all keys that it sees."""
-        even: Float[np.ndarray, "key"] = ~self.facts.cells.hidden[0] * self.even_weight(0)
-        return even
+        return np.asarray(~self.facts.cells.hidden[0] * self.even_weight(0))
 
     # Cells and rows
 

@@ -114,8 +114,7 @@ class Side:
         """Return the mean of each block of the values of the side's tokens."""
         firsts = np.arange(0, len(values), self.size)
         counts = np.diff(np.append(firsts, len(values)))
-        means: Float[np.ndarray, "block"] = np.add.reduceat(values, firsts) / counts
-        return means
+        return np.asarray(np.add.reduceat(values, firsts) / counts)
 
 
 def token_side(tokens: Tokens) -> Side:

@@ -51,17 +51,6 @@ class ShowOptions:
         return tuple(name.strip() for name in self.show.split(",") if name.strip())
 
 
-@option_group(frozen=True, kw_only=True)
-class QueryOptions:
-    """The token that is followed."""
-
-    query: str | None = output_option(metavar="TOKEN", example="1", is_token=True,
-        also="token word focus select highlight explain",
-        short="Show what one token reads: --query learning, or its number.",
-        help="Show what one token, given as a word or a number (-1: the last), reads (attends "
-        "to), with the arithmetic.")
-
-
 LIMIT_FACTS: dict[str, Any] = {
     "metavar": "SIZE",
     "help": "The largest file that is read, such as 100MB.  [default: {limits}]",
@@ -79,9 +68,14 @@ class LimitOptions:
 
 
 @option_group(frozen=True, kw_only=True)
-class OutputOptions(QueryOptions):
+class OutputOptions:
     """What is shown, and where it goes."""
 
+    query: str | None = output_option(metavar="TOKEN", example="1", is_token=True,
+        also="token word focus select highlight explain",
+        short="Show what one token reads: --query learning, or its number.",
+        help="Show what one token, given as a word or a number (-1: the last), reads (attends "
+        "to), with the arithmetic.")
     out: list[Path] = output_option([], "--out", "-o", metavar="FILE", example="heatmap.png",
         aliases=("--output",), shows_default=False,
         sources={"suffixes": "attnviz.renderers:suffixes",

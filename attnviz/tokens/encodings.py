@@ -62,8 +62,7 @@ def _with_download_timeout(*, download: bool = True) -> Iterator[None]:
 
         answer = requests.get(blobpath, timeout=DOWNLOAD_TIMEOUT_SECONDS)
         answer.raise_for_status()
-        content: bytes = answer.content
-        return content
+        return bytes(answer.content)
 
     load.read_file = read_file
     try:

@@ -97,13 +97,7 @@ def _ranks(path: Path) -> Iterator[int]:
 
 def _integers(value: Any) -> Iterator[int]:
     """Yield every number in a value of JSON, also where it is a text."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        waiting += each.values() if isinstance(each, dict) else []
-        waiting += each if isinstance(each, list) else []
-        if isinstance(each, int | float | str):
-            yield _integer(each)
+    yield from (_integer(each) for each in _values(value) if isinstance(each, int | float | str))
 
 
 def _integer(value: float | str | bytes) -> int:
@@ -165,11 +159,16 @@ def _growth_error(name: str, what: str, about: str) -> AttnvizError:
 
 def _rules(part: Any) -> Iterator[dict[str, Any]]:
     """Yield every object in a part of tokenizer.json, however deep."""
-    waiting = [part]
+    yield from (value for value in _values(part) if isinstance(value, dict))
+
+
+def _values(whole: Any) -> Iterator[Any]:
+    """Yield a value of JSON, and every value in it, however deep."""
+    waiting = [whole]
     while waiting:
         value = waiting.pop()
+        yield value
         if isinstance(value, dict):
-            yield value
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value

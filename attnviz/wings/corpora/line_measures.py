@@ -151,9 +151,8 @@ class BatchTokens:
         row_sums = sum_rows(values)
         has_choice = (sum_rows(visible) > 1) & (row_sums > 0)
         distances = np.einsum("lqhk,qk->lqh", values, self.steps)
-        sums: Float[np.ndarray, "line head"]
-        sums = np.where(has_choice, distances / np.where(has_choice, row_sums, 1), 0).sum(1)
-        return sums
+        means = np.where(has_choice, distances / np.where(has_choice, row_sums, 1), 0)
+        return np.asarray(means.sum(1))
 
     def _largest_pairs(self, weights: Float[np.ndarray, "line head query key"]) -> LinePairs:
         """Return for each line and head the pair with the largest weight in each pattern, and of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from typing import TYPE_CHECKING
 
 import typer
@@ -33,6 +33,8 @@ from attnviz.wording.words import counted
 if TYPE_CHECKING:
     from attnviz.wings.examples.checking import ExpectationFinding
     from attnviz.wings.examples.example import Example
+
+    CheckedExamples = list[tuple[Example, list[ExpectationFinding]]]
 
 example_option = options_under("Example")
 
@@ -117,26 +119,25 @@ def check_command(options: CheckExampleOptions) -> None:
     """
     files.set_size_limit(options.limit)
     with paged_output():
-        results = _check_examples(options.names or all_names(), options.quiet)
-        wrong = sum(not f.passed for _, findings in results.findings_by_example for f in findings)
-        if results.findings_by_example:
-            verdict = _verdict_sentence(wrong, len(results.errors))
-            print_result_line(f"{_counts_sentence(results)}: {verdict}")
-    if results.errors:
-        raise results.errors[0]
+        checked, errors = _check_examples(options.names or all_names(), options.quiet)
+        wrong = sum(not finding.passed for _, findings in checked for finding in findings)
+        if checked:
+            verdict = _verdict_sentence(wrong, len(errors))
+            print_result_line(f"{_counts_sentence(checked)}: {verdict}")
+    if errors:
+        raise errors[0]
     if wrong:
         raise typer.Exit(1)
 
 
-def _counts_sentence(results: CheckedExamples) -> str:
+def _counts_sentence(checked: CheckedExamples) -> str:
     """Return how many examples, expectations and printed numbers were checked, as a phrase."""
     from attnviz.wings.examples.checking import printed_number_count
 
-    examples = results.findings_by_example
-    number_count = sum(printed_number_count(example) for example, _ in examples)
-    finding_count = sum(len(findings) for _, findings in examples)
+    number_count = sum(printed_number_count(example) for example, _ in checked)
+    finding_count = sum(len(findings) for _, findings in checked)
     return (
-        f"{counted(len(examples), 'example')}, {counted(finding_count, 'expectation')}, "
+        f"{counted(len(checked), 'example')}, {counted(finding_count, 'expectation')}, "
         f"{counted(number_count, 'printed number')}"
     )
 
@@ -151,20 +152,15 @@ def _verdict_sentence(wrong: int, refused: int) -> str:
     return f"{outcome}, and {counted(refused, 'example')} refused" if refused else outcome
 
 
-@dataclass(frozen=True, eq=False)
-class CheckedExamples:
-    """Examples with the findings of their checks, and the errors of examples that were refused."""
-
-    findings_by_example: list[tuple[Example, list[ExpectationFinding]]]
-    errors: list[AttnvizError]
-
-
-def _check_examples(names: Sequence[str], quiet: bool) -> CheckedExamples:
-    """Check examples by name or file, and print their findings; print and keep errors of others.
+def _check_examples(
+    names: Sequence[str], quiet: bool
+) -> tuple[CheckedExamples, list[AttnvizError]]:
+    """Check examples by name or file, and print their findings; return them, and the errors of
+    examples that were refused.
 
     With `quiet` only what differs is printed.
     """
-    findings_by_example: list[tuple[Example, list[ExpectationFinding]]] = []
+    checked: CheckedExamples = []
     errors: list[AttnvizError] = []
     for name in names:
         try:
@@ -176,14 +172,13 @@ def _check_examples(names: Sequence[str], quiet: bool) -> CheckedExamples:
                 from attnviz.wings.examples.example_names import example as read_example
 
                 example = read_example(name)
-                findings_by_example.append(
-                    (example, _print_findings(example, checking.check_example(example), quiet))
-                )
+                findings = checking.check_example(example)
+                checked.append((example, _print_findings(example, findings, quiet)))
         except AttnvizError as error:
             errors.append(error)
             why = f": {errors[-1]}" if len(errors) > 1 else ""  # the first is raised at the end
             print_result_line(f"✗ {name} is refused{why}")
-    return CheckedExamples(findings_by_example, errors)
+    return checked, errors
 
 
 def _print_findings(

@@ -45,7 +45,7 @@ from attnviz.views.grids.number_formats import cell_format
 from attnviz.views.settings_line import PART_SEPARATOR
 from attnviz.wings.explore.keys import KEYS, keys_of_pane, last_line_words
 from attnviz.wings.explore.place import FAR, Place
-from attnviz.wings.explore.subject import SMALL_MAP_SIDE, Subject
+from attnviz.wings.explore.subject import SMALL_MAP_SIDE, Subject, recall
 
 MOUSE_NOTE = (
     "The mouse works, too: click a cell, a word, a head, the name of a row or column, or a key in "
@@ -240,15 +240,8 @@ def _kind(screen: Screen) -> tuple[object, ...]:
 
 
 def _drawing(subject: Subject, key: object, draw: Callable[[], Drawing]) -> Drawing:
-    """Return a drawing that is kept with the subject, drawn if it is not there yet; of many, the
-    oldest one is forgotten.
-    """
-    if key not in subject.drawn:
-        drawing = draw()
-        if len(subject.drawn) >= MAX_KEPT_DRAWINGS:
-            del subject.drawn[next(iter(subject.drawn))]
-        subject.drawn[key] = drawing
-    kept_drawing: Drawing = subject.drawn[key]
+    """Return a drawing that is kept with the subject, drawn if it is not there yet."""
+    kept_drawing: Drawing = recall(subject.drawn, key, MAX_KEPT_DRAWINGS, draw)
     return kept_drawing
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from rich.cells import cell_len
@@ -16,6 +16,7 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.cells import FULL_SLICE, Cells, Patch, StoredCells
 from attnviz.cli.inspect import MODEL_DECIDED_OPTIONS
 from attnviz.errors import AttnvizError, cmd, opt
+from attnviz.heads.changes import DerivedCells
 from attnviz.renderers.terminal.screen import fit_columns
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace_source
@@ -49,19 +50,26 @@ MAX_CELLS_AT_ONCE = 2**22  # of all heads; more of them are not read between two
 TEMPERATURE_LIMITS = 1 / 64, 64.0
 CELL_STEPS = "scores,scaling,mask,softmax"
 CELL_GAP = "   "  # between the parts of the line on a cell
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 NAMED_ANSWERS = 3
 MIN_NAMED_PROBABILITY, MIN_CHANGE = 0.01, 0.001
 
 
+def recall(kept: dict[Key, Value], key: Key, most: int, make: Callable[[], Value]) -> Value:
+    """Return the value that is kept under a key, made if it is not there yet; of more than `most`
+    values the oldest one is forgotten."""
+    if key not in kept:
+        value = make()
+        if len(kept) >= most:
+            del kept[next(iter(kept))]
+        kept[key] = value
+    return kept[key]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class RowsInSight(Cells):
+class RowsInSight(DerivedCells):
     """The weights of a head of a long text: the rows that were in sight last are kept."""
-
-    cells: Cells
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.cells.shape
 
     @property
     def has_hidden(self) -> bool:
@@ -73,11 +81,8 @@ class RowsInSight(Cells):
 
     def window(self, rows: slice, columns: slice) -> Patch:
         start, stop, _ = rows.indices(self.shape[0])
-        if (start, stop) not in self._rows_in_memory:
-            if len(self._rows_in_memory) >= MAX_KEPT_ROWS:
-                del self._rows_in_memory[next(iter(self._rows_in_memory))]
-            self._rows_in_memory[start, stop] = self.cells.window(slice(start, stop), FULL_SLICE)
-        patch = self._rows_in_memory[start, stop]
+        read = partial(self.cells.window, slice(start, stop), FULL_SLICE)
+        patch = recall(self._rows_in_memory, (start, stop), MAX_KEPT_ROWS, read)
         return Patch(patch.values[:, columns], patch.hidden[:, columns])
 
     def bands(self, height: int = 1) -> Iterator[Patch]:
@@ -154,11 +159,8 @@ class Subject:
 
     def grid(self, head: int) -> Grid:
         """Return the weights of a head as a Grid; those that were looked at last are kept."""
-        if head not in self._kept_grids:
-            if len(self._kept_grids) >= MAX_KEPT_GRIDS:
-                del self._kept_grids[next(iter(self._kept_grids))]
-            self._kept_grids[head] = self._read_grid(head)
-        return self._kept_grids[head]
+        read = partial(self._read_grid, head)
+        return recall(self._kept_grids, head, MAX_KEPT_GRIDS, read)
 
     def _read_grid(self, head: int) -> Grid:
         """Return the weights of a head as a Grid, in memory if they are not very many."""

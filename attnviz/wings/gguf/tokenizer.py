@@ -58,33 +58,20 @@ class Splitter:
     begins: bool = False  # a begin token is put before a text, unless the file says otherwise
 
 
-GPT2, DIGITS = Splitter((GPT2_SPLIT,)), Splitter((ONE_DIGIT, GPT2_SPLIT))
-LLAMA3 = Splitter((LLAMA3_SPLIT,), whole_words=True, begins=True)
 QWEN2 = Splitter((QWEN2_SPLIT,), composed=True)
-SPLITTERS = {
-    "default": GPT2,
-    "gpt-2": GPT2,
-    "gpt2": GPT2,
-    "olmo": GPT2,
-    "smollm": DIGITS,
-    "starcoder": DIGITS,
-    "refact": DIGITS,
-    "command-r": DIGITS,
-    "codeshell": DIGITS,
-    "exaone": DIGITS,
-    "llama3": LLAMA3,
-    "llama-v3": LLAMA3,
-    "llama-bpe": LLAMA3,
-    "falcon3": LLAMA3,
-    "smaug-bpe": Splitter((LLAMA3_SPLIT,)),
-    "dbrx": Splitter((LLAMA3_SPLIT,)),
-    "qwen2": QWEN2,
-    "deepseek-r1-qwen": QWEN2,
+SPLITTERS_BY_NAMES = {
+    "default gpt-2 gpt2 olmo": Splitter((GPT2_SPLIT,)),
+    "smollm starcoder refact command-r codeshell exaone": Splitter((ONE_DIGIT, GPT2_SPLIT)),
+    "llama3 llama-v3 llama-bpe falcon3": Splitter((LLAMA3_SPLIT,), whole_words=True, begins=True),
+    "smaug-bpe dbrx": Splitter((LLAMA3_SPLIT,)),
+    "qwen2 deepseek-r1-qwen": QWEN2,
     "deepseek-coder": Splitter(DEEPSEEK_CODER_SPLITS),
-    "stablelm2": QWEN2,
-    "megrez": QWEN2,
+    "stablelm2 megrez": QWEN2,
     "gpt-4o": Splitter((GPT4O_SPLIT,)),
     "tekken": Splitter((TEKKEN_SPLIT,), whole_words=True, begins=True),
+}
+SPLITTERS = {
+    name: splitter for names, splitter in SPLITTERS_BY_NAMES.items() for name in names.split()
 }
 
 

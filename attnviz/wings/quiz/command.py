@@ -145,9 +145,7 @@ def quiz_command(options: QuizOptions) -> None:
     lesson = lesson.with_kinds(kinds) if kinds else lesson
     _refuse_untraceable(lesson)
 
-    from attnviz.wings.quiz.quiz import (
-        build_quiz,
-    )  # torch, for which errors need not wait
+    from attnviz.wings.quiz.quiz import build_quiz  # torch, for which errors need not wait
 
     with with_timer("looking for questions", quiet=options.quiet):
         quiz = build_quiz(lesson)

@@ -18,8 +18,7 @@ from attnviz.wings.quiz.lesson import (
     OwnQuestion,
     refuse_long_text,
 )
-from attnviz.wings.quiz.questions import FINDERS, Question, build_search
-from attnviz.wings.quiz.unclear import explain_unclear
+from attnviz.wings.quiz.questions import FINDERS, Question, build_search, explain_unclear
 from attnviz.wording.words import and_list, counted
 
 MAX_QUOTED = 40  # letters of a text in a note
