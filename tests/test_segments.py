@@ -135,11 +135,12 @@ def test_equal_sentences_are_numbered_and_equal_names_take_the_next_occurrence()
     [
         ({"A": "slept", "B": ""}, "the segment 'B' is empty"),
         ({"A": "slept", "B": "ran"}, "'B' is not in the text: \"ran\""),
-        ({"A": "slept", "B": "slept"}, "'B' is not a second time in the text"),
+        ({"A": "slept", "B": "slept"}, "'B' is only where another segment is"),
         ({"A": "It sl", "B": range(1, 3)}, "the segments 'A' and 'B' overlap"),
         ({"A": range(3, 9)}, "tokens 4 to 9 of 'A' are not in the text, which has 3 tokens"),
         ({"A": range(2, 2)}, "tokens 3 to 2 of 'A' are not in the text"),
         ({"A": "ept"}, "no token begins in 'A'"),
+        ({"sink": "slept"}, "'sink' is what another segment is called"),
         ({"A": "It slept."}, "the text is one segment"),
     ],
 )

@@ -105,7 +105,7 @@ def inspect_command(options: InspectCommandOptions) -> None:
         "inspect",
         options,
         settings,
-        layers=looking.layers,
+        layers=looking.kept_layers,
         model_overrides=model_overrides,
         while_tracing=checking_words,
     )

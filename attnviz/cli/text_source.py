@@ -41,13 +41,15 @@ def read_text_if_needed(source: SourceOptions, settings: Settings, command: str)
 
 
 def document_texts(source: SourceOptions) -> dict[str, str]:
-    """Return the texts of --document by the names of their files, which come before the text."""
+    """Return the texts of --document by the names of their files, numbered where they are equal."""
     paths: list[Path] = getattr(source, "document", [])
-    names = [path.name for path in paths]
-    return {
-        (str(path) if names.count(path.name) > 1 else path.name): files.read_text(path)
-        for path in paths
-    }
+    names, texts = [path.name for path in paths], dict[str, str]()
+    for index, path in enumerate(paths):
+        number = f" {names[: index + 1].count(path.name)}" * (names.count(path.name) > 1)
+        text = texts[f"{path.name}{number}"] = files.read_text(path)
+        if not text.strip():
+            raise AttnvizError(f"the document '{path}' is empty", "leave it out", about="document")
+    return texts
 
 
 def without_documents(source: SourceOptions, text: str) -> str:

@@ -110,7 +110,8 @@ class DecodingOptions:
     generate: int | None = model_option(metavar="N", example="5",
         help="Let a decoder add N tokens to the text, the most likely one each time.")
     chat: bool = model_option(False,
-        help="Put the text into the model's own chat template, as a user's message.")
+        help="Put the text into the model's own chat template, as a user's message; or the "
+        "messages of a file: --chat messages.json.")
     truncate: bool = model_option(False,
         help="Cut off the end of a text that has more tokens than the model has positions.")
 

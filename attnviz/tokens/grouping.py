@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -161,7 +161,10 @@ def beginning_of_group(tokens: Tokens, group: tuple[int, ...]) -> str:
     if len(group) == 1:
         return tokens.labels[group[0]]
     pieces = (b" " * tokens.spaced[each] + tokens.pieces[each] for each in group)
-    words = (piece_label(word) for word in b"".join(pieces).split())
+    return beginning_of_words(piece_label(word) for word in b"".join(pieces).split())
+
+
+def beginning_of_words(words: Iterable[str]) -> str:
     text = " ".join(words)
     beginning = textwrap.shorten(text, MAX_LABEL_LETTERS, placeholder="…")
     return shorten_text(text, MAX_LABEL_LETTERS) if beginning == "…" else beginning

@@ -10,11 +10,11 @@ from functools import lru_cache
 from itertools import pairwise
 
 from attnviz.errors import AttnvizError, opt, shorten_text
-from attnviz.tokens.grouping import Grouping, beginning_of_group, sentences_of_text
-from attnviz.tokens.tokens import Tokens
+from attnviz.tokens.grouping import Grouping, beginning_of_words, sentences_of_text
+from attnviz.tokens.tokens import Tokens, piece_label
 from attnviz.wording.words import counted
 
-ANSWER, REST, TEMPLATE = "answer", "rest", "template"
+ANSWER, REST, TEMPLATE, SINK = OWN_NAMES = "answer", "rest", "template", "sink"
 PARAGRAPH_START = re.compile(r"(?:\A|\n[^\S\n]*\n)\s*(?=\S)")
 LINE_START = re.compile(r"(?:\A|\n)\s*(?=\S)")
 MAX_QUOTED_LETTERS = 40
@@ -65,6 +65,8 @@ class TextAsRead:
     def find(self, name: str, part: str | range, taken: Sequence[Part]) -> Part:
         """Return where a part is that is named by its text or its tokens: a text that others have
         `taken` is looked for behind them."""
+        if name in OWN_NAMES:
+            raise _segment_error(f"'{name}' is what another segment is called")
         if isinstance(part, range):
             if not part or part.start < 0 or part.stop > len(self.spans):
                 raise _segment_error(
@@ -83,9 +85,9 @@ class TextAsRead:
                   for _, other_start, other_stop in taken) and start >= 0:  # fmt: skip
             start = self.text.find(wanted, start + 1)
         if start < 0:
-            is_there = "a second time " * (wanted in self.text)
             quoted = shorten_text(" ".join(part.split()), MAX_QUOTED_LETTERS)
-            raise _segment_error(f"'{name}' is not {is_there}in the text: \"{quoted}\"")
+            where = "only where another segment is" if wanted in self.text else "not in the text"
+            raise _segment_error(f"'{name}' is {where}: \"{quoted}\"")
         return name, start, start + len(wanted)
 
     def groups(self, parts: Sequence[Part]) -> tuple[list[list[int]], int]:
@@ -169,10 +171,10 @@ def cut_into_segments(
             parts.append(read.find(name, part, parts))
         segments = _segments(read, sorted(parts, key=lambda part: part[1]), "segment", REST)
     if len(segments.groups) < 2:
+        other_kind = "parts.toml" if segments.unit == "sentence" else "sentences"
         raise AttnvizError(
             f"the text is one {segments.unit}: there is nothing to compare it with",
-            f"give a longer text, or cut it in another way: {opt.segments:lines}, or "
-            f"{opt.segments:parts.toml}",
+            f"give a longer text, or cut it in another way: {opt.segments:{other_kind}}",
             about="segments",
         )
     return segments
@@ -193,8 +195,9 @@ def _segments(
     written = range(len(read.spans), len(read.tokens))
     named = [*zip(names, groups, strict=False), *[(rest, groups[-1])] * is_named]
     if not is_named:
-        named = [(beginning_of_group(read.tokens, tuple(group)), group)
-                 for _, group in named if group]  # fmt: skip
+        words = (map(piece_label, read.text[start:stop].encode(errors="replace").split())
+                 for _, start, stop in parts)  # fmt: skip
+        named = [*zip(map(beginning_of_words, words), groups, strict=False)]
     named.append((ANSWER, [*written]))
     named = sorted(((name, group) for name, group in named if group), key=lambda each: each[1])
     return Segments(

@@ -91,13 +91,18 @@ class InspectOptions(LookingOptions, SwitchingOptions):
 
     @property
     def layers(self) -> tuple[int, ...] | None:
-        """The layers whose weights a trace must keep; None keeps all."""
+        """The layers that are chosen; None: all."""
         if self.layer is not None:
             return tuple(map(int, str(self.layer).split(",")))
         words = [] if self.head is None else str(self.head).split(",")
         matches = [re.match(r"L(\d+)", word) for word in words]
         numbers = [int(match[1]) for match in matches if match]
         return tuple(dict.fromkeys(numbers)) if words and len(numbers) == len(words) else None
+
+    @property
+    def kept_layers(self) -> tuple[int, ...] | None:
+        """The layers whose weights a trace must keep: of segments all, whose sink they have."""
+        return None if self.segments is not None else self.layers
 
     @property
     def unit(self) -> str:

@@ -257,7 +257,7 @@ def inspect(
         from attnviz.analysis.inspection.token_query import checking_words_of
 
         with checking_words_of(looking):
-            traced = trace_source(source, kept_layers=looking.layers)
+            traced = trace_source(source, kept_layers=looking.kept_layers)
     counts = {"layer": traced.layers[-1].layer + 1, "head": traced.n_heads}
     numbers = {name: numbers_in_slice(name, counts[name], slices[name]) for name in slices}
     looking = replace_choices(looking, numbers)

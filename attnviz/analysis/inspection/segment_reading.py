@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from attnviz.analysis.inspection.inspect_options import InspectOptions
+from attnviz.analysis.inspection.maps import maps_of_heads
 from attnviz.analysis.inspection.patterns import (
     MIN_PATTERN_EXCESS,
     MIN_SAMPLED_QUERIES,
@@ -25,8 +27,10 @@ from attnviz.heads.head import Head
 from attnviz.machine import files
 from attnviz.tokens.grouping import Grouping, Groups
 from attnviz.tokens.segments import (
+    ANSWER,
     REST,
     SEGMENT_KINDS,
+    SINK,
     TEMPLATE,
     NamedSegments,
     Segments,
@@ -40,8 +44,7 @@ from attnviz.traces.trained.captured_attention import HiddenKeys
 if TYPE_CHECKING:
     from attnviz.analysis.inspection.effects import HiddenEffect
 
-SINK = "sink"
-TEMPLATE_LABELS = ("", REST, TEMPLATE)  # of what is no message, nor named
+NO_MESSAGES = ("", REST, TEMPLATE, ANSWER, "system")  # labels of what cannot be the question
 SINK_HEADS_SHARE = 0.05  # of the heads: in so many, most tokens read a key of the sink most
 LEAST_ROOM = 1e-9  # between a base rate and 1, by which an excess is divided
 MIN_LIFT = 0.1  # above its base rate, of a share that stands out
@@ -91,6 +94,7 @@ class SegmentReading:
 
     trace: Trace
     heads: tuple[Head, ...]
+    all_heads: tuple[Head, ...]  # of the model, by which the sink is found
     text_segments: Segments  # of the keys
     queries: tuple[int, ...]
 
@@ -101,12 +105,12 @@ class SegmentReading:
         count = len(self.heads[0].rows)
         rows = slice(0, count, -(-count // MIN_SAMPLED_QUERIES))
         heads_by_key = np.zeros(len(self.heads[0].columns))
-        for head in self.heads:
+        for head in self.all_heads:
             patch = head.cells.window(rows, FULL_SLICE)
             keys = most_attended_keys(patch.values[(~patch.hidden).sum(1) > 1])
             for key, queries in zip(*np.unique(keys, return_counts=True), strict=True):
                 heads_by_key[key] += key >= 0 and is_majority(queries, len(keys))
-        is_sink = heads_by_key >= SINK_HEADS_SHARE * len(self.heads)
+        is_sink = heads_by_key >= SINK_HEADS_SHARE * len(self.all_heads)
         is_sink &= heads_by_key > 0
         is_sink[[0, *({*range(len(is_sink))} - {*self._number_of_token})]] = True
         return tuple(np.flatnonzero(is_sink).tolist())
@@ -136,10 +140,11 @@ class SegmentReading:
         if self.trace.prompt is not None:
             last = min(query, self.trace.prompt - 1)
         own = {number_of.get(query), number_of.get(last)}
-        if self.trace.tokens.read:  # a template ends behind the last message
-            labels = ("", *self.text_segments.labels)
+        labels = ("", *self.text_segments.labels)
+        messages = [each for each, label in enumerate(labels) if label not in NO_MESSAGES]
+        if self.trace.tokens.read and len(messages) > 1:  # a template ends behind the last one
             earlier = (number_of.get(token, 0) for token in range(last, -1, -1))
-            own.add(next((each for each in earlier if labels[each] not in TEMPLATE_LABELS), 0))
+            own.add(next((each for each in earlier if each in messages), 0))
         return [index for index, number in enumerate(self.segments.numbers) if number in own]
 
     @cached_property
@@ -298,6 +303,7 @@ def read_segments(
 ) -> SegmentReading:
     """Return what a token reads of the segments; by default the last one, or each that came before
     one that the model wrote."""
+    all_heads = maps_of_heads(trace, InspectOptions())
     if random_weight_sources(trace):
         raise AttnvizError(
             f"{opt.segments} shows what a model reads, and the numbers here are random",
@@ -314,7 +320,7 @@ def read_segments(
         queries = range(trace.prompt - 1, len(rows) - 1)
     else:
         queries = [token for token in range(len(rows)) if token not in rows.special][-1:]
-    return SegmentReading(trace, heads, segments, tuple(queries or (len(rows) - 1,)))
+    return SegmentReading(trace, heads, all_heads, segments, tuple(queries or (len(rows) - 1,)))
 
 
 def segment_choice(chosen: str | Mapping[str, Any]) -> str | NamedSegments:

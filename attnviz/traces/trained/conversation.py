@@ -69,12 +69,15 @@ def fill_in_conversation(model: LoadedTransformer, text: str) -> tuple[str, tupl
         ) from error
     roles = _find_messages(filled, frame, messages)
     if len(roles) < len(messages) and listed is not None:
-        raise AttnvizError(
-            f"the chat template of the model '{model.name}' leaves message {len(roles) + 1}, of "
-            f"the role '{messages[len(roles)]['role']}', out, or rewrites it",
-            "leave this message out, or write it into another one",
-            about="chat",
+        lost, number = messages[len(roles)], len(roles) + 1
+        problem = (
+            f"the chat template of the model '{model.name}' leaves message {number}, of the role "
+            f"'{lost['role']}', out, or rewrites it"
         )
+        if not lost["content"].strip():
+            problem = f"message {number}, of the role '{lost['role']}', is empty"
+        hint = "leave this message out, or write it into another one"
+        raise AttnvizError(problem, hint, about="chat")
     return filled, roles
 
 

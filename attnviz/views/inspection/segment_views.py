@@ -48,8 +48,9 @@ from attnviz.views.view import (
 from attnviz.wording.numbers import number_or_none, percent_text, share_text
 from attnviz.wording.words import bidi_isolated, counted
 
-MOST_CURVES = 6
+MOST_CURVES, MOST_SINKS = 6, 3
 MOST_PICTURED = 8  # segments in their order; of more, those with the largest shares come first
+LEAST_PICTURED = 3  # heads, if fewer read a segment clearly
 CLEAR_CHANGE = 0.1  # of a probability, or of a vector's length
 SEGMENT_COLUMNS = (
     *(*HEAD_COLUMNS, *KEY_COLUMNS[:2], "segment number", "segment"),
@@ -64,12 +65,12 @@ CAVEAT = "shares say where heads look, not what the answer depends on"
 
 
 def who_reads(reading: SegmentReading, query: int) -> str:
-    """Return who reads: `the answer`; `the answer before "is" (63)` of several words that the model
+    """Return who reads: `the answer`; `the model, writing "is" (63),` of several words that it
     wrote; or a token, such as `"it" (12)`."""
     trace, position = reading.trace, reading.queries[query]
     rows = reading.heads[0].rows.tokens
     if trace.prompt is not None and trace.prompt - 1 <= position < len(rows) - 1:
-        return f"the answer before {quoted_token(rows, position + 1)}"
+        return f"the model, writing {quoted_token(rows, position + 1)},"
     predicts = trace.prediction is not None and trace.prediction.predicts == "next"
     is_last = position == len(rows) - 1
     return "the answer" if predicts and is_last else quoted_token(rows, position)
@@ -138,10 +139,12 @@ SEGMENT_FINDINGS: tuple[Finding[SegmentReading], ...] = (
 def segment_sentences(reading: SegmentReading, effect: HiddenEffect | None) -> Iterator[str]:
     """Yield what the answer is, or how it changes without a segment; how many tokens cross a
     border; and what a share does not say."""
-    answer = likeliest_answer(reading, reading.query)
+    answer, words = likeliest_answer(reading, reading.query), len(reading.queries)
+    if words > 1:
+        yield f"of {words} new words, this one reads a segment most clearly"
     if effect is not None:
         yield from hidden_segment_sentences(reading, effect)
-    elif answer:
+    elif answer and words == 1:
         yield f"the answer is {answer}; {CAVEAT}"
     else:
         yield CAVEAT
@@ -187,8 +190,11 @@ def segment_bars(
     remarks = [
         even_remark(float(values[index]), float(evens[query, head, index]))
         + ("" if is_one else f" · mean {share_text(float(means[index]))}")
+        + " · not ranked" * (index > 0 and index in reading.own_segments[query])
         for index in order
     ]
+    notes = [OTHERS_NOTE, f"sink = {_sink_text(reading)}"]
+    notes[1:1] = [] if is_one else [f"mean = of {len(reading.heads)} heads"]
     return ranked_bars(
         f"what {who_reads(reading, query)} reads in {reading.heads[head].name}",
         _segments_axis(reading, order),
@@ -197,23 +203,35 @@ def segment_bars(
         inspection.options,
         row_scale(values, inspection.options),
         other_values=others[head, order].tolist(),
-        note=OTHERS_NOTE + ("" if is_one else f" · mean = of {len(reading.heads)} heads"),
+        note=" · ".join(notes),
     )
 
 
-def head_bars(reading: SegmentReading, inspection: Inspection, query: int) -> RankedBars:
+def _sink_text(reading: SegmentReading) -> str:
+    tokens = reading.heads[0].columns.tokens
+    names = [quoted_token(tokens, position) for position in reading.sinks]
+    more = f" and {len(names) - MOST_SINKS} more" * (len(names) > MOST_SINKS)
+    return f"{', '.join(names[:MOST_SINKS])}{more}"
+
+
+def head_bars(
+    reading: SegmentReading, inspection: Inspection, query: int, most: int | None = None
+) -> RankedBars:
     """Return the heads by how far a query's share of a segment is on the way from its base rate to
     1, each with the token of that segment that it reads most, and the words around it."""
     links = reading.links[query]
-    clear = sum(link.stands_out for link in links)
+    clear, count = sum(link.stands_out for link in links), len(links)
+    links = links[:most]
     values = np.array([link.share for link in links])
-    names = tuple(reading.heads[link.head].name for link in links)
+    names = tuple(
+        f"{reading.heads[link.head].name} · {_axis_name(reading, link.segment)}" for link in links
+    )
     segments = {link.segment for link in links if link.stands_out}
     of = f" {_short_segment_text(reading, *segments)}" if len(segments) == 1 else ""
     verb = "reads" if clear < 2 else "read"
     number = str(clear) if clear else "None"
-    clearly = f"{number} of {counted(len(links), 'head')} {verb}{of or ' a segment'} clearly"
-    if len(links) == 1:
+    clearly = f"{number} of {counted(count, 'head')} {verb}{of or ' a segment'} clearly"
+    if count == 1:
         clearly = "what it reads most above its base rate"
     return ranked_bars(
         clearly,
@@ -227,26 +245,44 @@ def head_bars(reading: SegmentReading, inspection: Inspection, query: int) -> Ra
     )
 
 
+def _axis_name(reading: SegmentReading, index: int) -> str:
+    """Return the name of a segment, or its number where it has none."""
+    is_numbered = index and not reading.text_segments.is_named
+    return str(reading.segments.numbers[index]) if is_numbered else reading.segments.labels[index]
+
+
 def _passage_remark(reading: SegmentReading, link: SegmentLink) -> str:
-    """Return the number of a link's segment, or its name, and the passage that is read most."""
-    name = reading.segments.labels[link.segment]
-    if not reading.text_segments.is_named:
-        name = str(reading.segments.numbers[link.segment])
     token = reading.passage_token(link)
-    text = "" if token is None else passage(reading.heads[0].columns.tokens, token)
-    return " · ".join(filter(None, (name, text)))
+    return "" if token is None else passage(reading.heads[0].columns.tokens, token)
+
+
+def word_bars(reading: SegmentReading, inspection: Inspection) -> RankedBars:
+    """Return for each new word the head and the segment that it reads most above its base rate."""
+    links, side = [links[0] for links in reading.links if links], reading.heads[0].rows
+    positions = [reading.queries[link.query] + 1 for link in links]
+    numbers = tuple(str(position + 1) for position in positions)
+    values = [link.share for link in links]
+    return ranked_bars(
+        "what the model reads most above its base rate, writing each word",
+        Axis("", "word", tuple(map(side.label, positions)), numbers),
+        values,
+        [f"{_axis_name(reading, link.segment)} in {reading.heads[link.head].name}"
+         for link in links],
+        inspection.options,
+        row_scale(np.array(values), inspection.options),
+        other_values=[link.others for link in links],
+    )  # fmt: skip
 
 
 def layer_curves(reading: SegmentReading) -> Curves:
     """Return the mean share of the segments over the heads of each layer."""
     layers = reading.layer_shares
     shares = np.array([*layers.values()]).T
-    highest = sorted(np.argsort(-shares.max(1), kind="stable")[:MOST_CURVES].tolist())
-    names = _segments_axis(reading, highest).names
-    lines = [Curve(name, shares[index], shares[index], shares[index])
-             for name, index in zip(names, highest, strict=True)]  # fmt: skip
-    who = who_reads(reading, reading.query)
-    return Curves(f"what {who} reads, mean of the heads of each layer", "layer",
+    clearest = [] if reading.clearest is None else [reading.clearest.segment]
+    order = [*clearest, *np.argsort(-shares.max(1), kind="stable").tolist()]
+    lines = [Curve(_axis_name(reading, index), shares[index], shares[index], shares[index])
+             for index in [*dict.fromkeys(order)][:MOST_CURVES]]  # fmt: skip
+    return Curves("mean share of the heads", "layer",
                   tuple(map(float, layers)), tuple(lines))  # fmt: skip
 
 
@@ -254,11 +290,17 @@ def segments_matrix(reading: SegmentReading, head: int) -> Grid:
     """Return who reads whom: a row and a column for each segment."""
     grouped = reading.head_of_segments(head)
     bands = [grouped.cells.window(slice(row, row + 1), slice(None)) for row in range(len(grouped))]
-    cells = StoredCells(*(np.concatenate(parts) for parts in zip(
-        *((band.values, band.hidden) for band in bands), strict=True)))  # fmt: skip
+    values, hidden = (np.concatenate(parts) for parts in zip(
+        *((band.values, band.hidden) for band in bands), strict=True))  # fmt: skip
+    shares, evens, _ = reading.tables
+    cells = StoredCells(
+        np.concatenate([values, shares[reading.query, [head]]]),
+        np.concatenate([hidden, evens[reading.query, [head]] == 0]),
+    )
     own = reading.text_segments
-    numbers = ("" if own.is_named else str(number) for number in own.numbers)
-    rows = Axis("segment (reads)", own.unit, own.labels, tuple(numbers))
+    numbers = ["" if own.is_named else str(number) for number in own.numbers]
+    labels = (*own.labels, who_reads(reading, reading.query).strip(","))
+    rows = Axis("segment (reads)", own.unit, labels, (*numbers, ""))
     columns = _segments_axis(reading, range(len(reading.segments.groups)))
     return Grid(
         f"who reads whom in {reading.heads[head].name}",
@@ -266,7 +308,8 @@ def segments_matrix(reading: SegmentReading, head: int) -> Grid:
         replace(columns, title="segment (is read)"),
         cells,
         weight_scale(cells),
-        note="each row is the mean of a segment's tokens",
+        note=f"{reading.heads[head].name}: each row is the mean of a segment's tokens, the last "
+        "one is that of the token in the title",
         share=True,
     )
 
@@ -281,12 +324,17 @@ def segment_groups(
     first = segment_bars(reading, inspection, query, head, by_share=True)
     by_head = [head_bars(reading, inspection, query)] if link else []
     screen = [Group("segments", (bars, *by_head))]
+    if len(reading.queries) > 1 and link is not None:
+        screen.append(Group("words", (word_bars(reading, inspection),)))
     if len(reading.layer_shares) > 1:
         screen.append(Group("layers", (layer_curves(reading),)))
     if reading.heads[head].reads_itself:
         screen.append(Group("who reads whom", (segments_matrix(reading, head),)))
-    pictured = bars if len(bars.grid.rows) <= MOST_PICTURED else first
-    picture = screen[-1:] if inspection.options.as_ else [Group("segments", (pictured, *by_head))]
+    pictured = [bars if len(bars.grid.rows) <= MOST_PICTURED else first]
+    if len(reading.heads) > 1 and link is not None:
+        clear = sum(each.stands_out for each in reading.links[query])
+        pictured.append(head_bars(reading, inspection, query, max(clear, LEAST_PICTURED)))
+    picture = screen[-1:] if inspection.options.as_ else [Group("segments", tuple(pictured))]
     return screen, picture, [Group("segments", (first, *by_head))]
 
 
@@ -296,14 +344,14 @@ def hidden_segment_sentences(reading: SegmentReading, effect: HiddenEffect) -> I
     index = reading.segment_named(effect.name)
     readers = sum(link.segment == index for link in links)
     count = len(effect.heads)
-    heads = f"all {count} heads" if count > 1 else format_head_id(*effect.heads[0])
-    segment, who = segment_text(reading, index), who_reads(reading, reading.query)
-    start = f"if {segment} is hidden from it in {heads}, {who}"
+    heads = f"any of {count} heads" if count > 1 else format_head_id(*effect.heads[0])
+    segment = segment_text(reading, index).rstrip(",")
+    start = f"if {who_reads(reading, reading.query)} does not see {segment} in {heads},"
     before, after = percent_text(effect.likely), percent_text(effect.likely_without)
     if not effect.answer:
-        yield f"{start} changes its vector by {percent_text(effect.change)} of its length"
+        yield f"{start} its vector changes by {percent_text(effect.change)} of its length"
     elif before == after:
-        yield f'{start} stays "{effect.answer}" ({before})'
+        yield f'{start} it stays "{effect.answer}" ({before})'
     else:
         verb = "falls" if effect.likely_without < effect.likely else "rises"
         other = ""
@@ -337,9 +385,11 @@ def segment_film(reading: SegmentReading, inspection: Inspection) -> tuple[Shot,
         bars = segment_bars(reading, inspection, query, head)
         where = f"in {reading.heads[head].name}"
         grid = replace(bars.grid, title=f"what it reads {where}")
-        index = int(reading.tables[0][query, head].argmax())
-        amount = link_amount(reading.link(query, head, index))
-        most = f"it reads {segment_text(reading, index)} {amount.text} {where} ({amount.base})"
+        link = next((each for each in reading.links[query] if each.head == head), None)
+        most = f"no {reading.segments.unit} stands out {where}"
+        if link is not None and link.stands_out:
+            amount, segment = link_amount(link), segment_text(reading, link.segment)
+            most = f"it reads {segment} {amount.text} {where} ({amount.base})"
         group = Group("reading", (replace(bars, longest=longest, grid=grid),))
         shots.append(Shot((group,), f"Next: {written[position].text}; {most}"))
     return tuple(shots)

@@ -399,7 +399,7 @@ def _show_segments(inspection: Inspection) -> ShownInspection:
         tuple(map(as_sentence, sentences)),
         Excerpt(tuple(excerpt), "--full shows all, the layers, and who reads whom"),
         picture=tuple(picture),
-        caption=" · ".join(sentences) if effect else "",
+        caption=" ".join(map(as_sentence, sentences)) if effect else "",
     )
 
 
