@@ -601,25 +601,6 @@ def compare_scores(
     ['unscaled', 'scaled']
     """
     queries, keys = scores.shape[-2:]
-    _refuse_misfit_scores(queries, keys, width, visible, tokens)
-    mask = torch.ones(queries, keys, dtype=torch.bool) if visible is None else visible
-    keys_as_tokens = tokens_of_words(tokens or [str(number + 1) for number in range(keys)])
-    weights = [arithmetic.attention_weights(scores * scale, mask) for scale in (1.0, width**-0.5)]
-    alternatives = [
-        Alternative(name, ScoredTokens(rows, mask, keys_as_tokens, keys_as_tokens))
-        for name, rows in zip(("unscaled", "scaled"), weights, strict=True)
-    ]
-    return Comparison("scale", tuple(alternatives), 0)
-
-
-def _refuse_misfit_scores(
-    queries: int,
-    keys: int,
-    width: int,
-    visible: Bool[Tensor, "query key"] | None,
-    tokens: Sequence[str] | None,
-) -> None:
-    """Refuse a width below 1, and a mask or tokens that do not fit this many queries and keys."""
     if width < 1:
         raise AttnvizError(f"width is {width}, and must be at least 1", "try width=64")
     if visible is not None and visible.shape != (queries, keys):
@@ -628,6 +609,14 @@ def _refuse_misfit_scores(
     if tokens is not None and (len(tokens) != keys or not all(tokens)):
         problem = f"there are {counted(len(tokens), 'token')} for {counted(keys, 'key')}"
         raise AttnvizError(problem, "name each key, or leave 'tokens' out")
+    mask = torch.ones(queries, keys, dtype=torch.bool) if visible is None else visible
+    keys_as_tokens = tokens_of_words(tokens or [str(number + 1) for number in range(keys)])
+    weights = [arithmetic.attention_weights(scores * scale, mask) for scale in (1.0, width**-0.5)]
+    alternatives = [
+        Alternative(name, ScoredTokens(rows, mask, keys_as_tokens, keys_as_tokens))
+        for name, rows in zip(("unscaled", "scaled"), weights, strict=True)
+    ]
+    return Comparison("scale", tuple(alternatives), 0)
 
 
 def build_alternative(

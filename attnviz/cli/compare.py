@@ -15,6 +15,7 @@ from attnviz.analysis.aspects import (
     choose_values,
     refuse_ablation_alone,
     refuse_model_change,
+    refuse_odd_repeats,
 )
 from attnviz.cli import output, text_source
 from attnviz.cli.compare_learning import REFUSED_WITH_LEARN, deliver_learning_comparison
@@ -352,9 +353,9 @@ def build_comparison(
 
     Refuses a number of --repeats that is not possible. `command`: the command line, as provenance.
     """
-    from attnviz.analysis import comparison, seeds  # torch, for which errors need not wait
+    from attnviz.analysis import comparison  # torch, for which errors need not wait
 
-    seeds.refuse_odd_repeats(options.repeats)
+    refuse_odd_repeats(options.repeats)
     return comparison.compare(
         text,
         settings,
