@@ -707,5 +707,4 @@ def _narrow_head_settings(source: Source) -> Settings:
 
 
 def _head_or_mean_weights(weights: Weights, head: int | None) -> Float[Tensor, "query key"]:
-    head_weights: Tensor = weights.mean(0) if head is None else weights[head]
-    return head_weights
+    return weights.mean(0) if head is None else weights[head]

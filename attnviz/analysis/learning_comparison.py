@@ -340,8 +340,7 @@ def _seeds_per_batch(task: Task, settings: Settings, batch: int) -> int:
 
 
 def _mean_by_seed(numbers: Float[Tensor, "seed ..."]) -> NumberBySeed:
-    means: NumberBySeed = numbers.flatten(1).mean(1).numpy()
-    return means
+    return numbers.flatten(1).mean(1).numpy()
 
 
 def _join_seeds(parts: Iterable[Tensor | NumberBySeed]) -> NumberBySeed:

@@ -110,8 +110,7 @@ def share_of_largest(bits: HeadRows, visible: Bool[Tensor, "*head query key"]) -
     """Return entropy divided by log₂ of the number of visible keys; NaN with fewer than two
     keys."""
     largest = visible.sum(-1).double().log2()
-    share: Tensor = bits / largest.masked_fill(largest <= 0, torch.nan)
-    return share
+    return bits / largest.masked_fill(largest <= 0, torch.nan)
 
 
 def softmax_gradient_size(rows: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:

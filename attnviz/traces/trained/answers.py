@@ -111,8 +111,7 @@ def find_answer_token(
     If both are tokens, it is the one with the higher score. Refuses what `answer_token_ids` does.
     """
     single_ids = answer_token_ids(model, word, about)
-    best: int = max(single_ids, key=lambda token_id: float(scores[token_id].detach()))
-    return best
+    return max(single_ids, key=lambda token_id: float(scores[token_id].detach()))
 
 
 def answer_token_ids(model: LoadedTransformer, word: str, about: str) -> list[int]:
