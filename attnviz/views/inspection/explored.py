@@ -249,8 +249,16 @@ def explored_of_sentences(sentences: TraceComparison, above: str) -> HeadExplore
     maps = []
     for index, head in zip(count(len(heads), 2), heads, strict=False):
         layer_number, head_number = _head_numbers(head.first)
-        difference = _difference_head(sentences, head, sides)
-        difference = replace(difference, note=note, pair=(index, index + 1))
+        difference = HeadMap(
+            name=head.name,
+            query_axis=_shared_pair_axis("query (reads)", sentences.rows, sides),
+            key_axis=_shared_pair_axis("key (is read)", sentences.columns, sides),
+            weights=difference_cells(sentences, head),
+            signed=True,
+            measure=DIFFERENCE_NAME,
+            note=note,
+            pair=(index, index + 1),
+        )
         maps.append((f"L{layer_number}", f"H{head_number}", difference))
     top_head, query = sentences.heads[0], sentences.query
     explored = arrange_heads(
@@ -331,20 +339,6 @@ def _sentence_heads(
             head_map = replace(head_map, scores=scores)
         own_rows, own_columns = (tuple(map(int, each)) for each in positions)
         yield replace(head_map, chooser_cell=None, paired_positions=(own_rows, own_columns))
-
-
-def _difference_head(
-    sentences: TraceComparison, head: HeadComparison, sides: SharedAxes
-) -> HeadMap:
-    """Return the differences of a head as a signed map; `sides` keeps the axes that heads share."""
-    return HeadMap(
-        name=head.name,
-        query_axis=_shared_pair_axis("query (reads)", sentences.rows, sides),
-        key_axis=_shared_pair_axis("key (is read)", sentences.columns, sides),
-        weights=difference_cells(sentences, head),
-        signed=True,
-        measure=DIFFERENCE_NAME,
-    )
 
 
 def _shared_pair_axis(title: str, pairs: TokenPairs, sides: SharedAxes) -> Axis:

@@ -14,7 +14,6 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.weighted_maps import find_answer_gradients
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.heads.head import Head
-from attnviz.heads.side import token_side
 from attnviz.options.values import Merge, Weigh
 from attnviz.traces.trace import Layer
 from attnviz.views.attention_facts import do_rows_sum_to_one
@@ -22,6 +21,7 @@ from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, ROW_SUM_NOTE, Ax
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.overview import MAX_CELLS_PER_SIDE, Flag, Overview
 from attnviz.views.heads.grid import side_axis
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.inspection.map_numbers import (
     head_name,
     map_scale,
@@ -138,7 +138,7 @@ def weighing_sentences(inspection: Inspection) -> Iterator[str]:
         yield from _first_token_sentences(inspection)
     if weigh == "gradient":
         gradients = find_answer_gradients(inspection.trace, inspection.options)
-        token_name = side_label(token_side(inspection.trace.tokens), gradients.position)
+        token_name = quoted_token(inspection.trace.tokens, gradients.position)
         where_text = f"{'after' if gradients.next else 'at'} {token_name}"
         yield f'gradient of the score of "{bidi_isolated(gradients.answer)}" {where_text}'
 

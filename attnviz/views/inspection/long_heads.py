@@ -100,9 +100,9 @@ def show_map(inspection: Inspection) -> Panels:
     return screen, picture, f"{head.title}: {whole_finding(head)}"
 
 
-def show_maps(inspection: Inspection) -> list[Group]:
+def show_maps(inspection: Inspection) -> Group:
     grids = (head_grid(head, log=inspection.options.log) for head in chosen_long_heads(inspection))
-    return [Group("weights", tuple(grids))]
+    return Group("weights", tuple(grids))
 
 
 def show_row(inspection: Inspection, query: int | str) -> Panels:
