@@ -22,6 +22,7 @@ TEXT_ASPECT = "text"  # two sentences in the same kind of attention
 MASK_VALUES = ("causal", "none", "window")  # causal first: mistakes are compared with it
 SHARED_VECTORS = "queries, keys, values"
 SHARED_EMBEDDINGS, SHARED_TEXT, SHARED_TRAINING = "embeddings", "the text", "sentences and seeds"
+MAX_REPEATS = 100_000
 MAX_TRAINING_SEEDS, DEFAULT_TRAINING_SEEDS = 1000, 10
 
 UNSTREAMED_ASPECTS = {  # why weights that are compared so have to be in memory
@@ -149,12 +150,14 @@ def refuse_learning_by(by: str, repeats: int) -> None:
     """Refuse an aspect that models in training cannot be compared by, and a number of seeds
     (`repeats`) below 1 or above MAX_TRAINING_SEEDS."""
     refuse_unknown_name("way to compare learning by", by, TRAINING_ASPECTS)
-    if not 1 <= repeats <= MAX_TRAINING_SEEDS:
-        raise AttnvizError(
-            f"{opt.repeats:is {repeats}}, and must be from 1 to {MAX_TRAINING_SEEDS:,} with "
-            f"{opt.learn}",
-            f"try {opt.repeats:{min(max(repeats, 1), MAX_TRAINING_SEEDS)}}",
-        )
+    refuse_odd_repeats(repeats, MAX_TRAINING_SEEDS, f" with {opt.learn}")
+
+
+def refuse_odd_repeats(repeats: int, most: int = MAX_REPEATS, where: str = "") -> None:
+    """Refuse a number of seeds below 1 or above `most`; `where` ends the problem."""
+    if not 1 <= repeats <= most:
+        problem = f"{opt.repeats:is {repeats}}, and must be from 1 to {most:,}{where}"
+        raise AttnvizError(problem, f"try {opt.repeats:{min(max(repeats, 1), most)}}")
 
 
 def choose_reference(names: Sequence[str], reference: object) -> int:

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.analysis import measures
-from attnviz.analysis.aspects import ASPECTS
+from attnviz.analysis.aspects import ASPECTS, refuse_odd_repeats
 from attnviz.analysis.comparison import Comparison
 from attnviz.analysis.measures import Measures, measure_weights
 from attnviz.attention import arithmetic, devices
@@ -36,7 +36,6 @@ from attnviz.vectors.random_numbers import Seeds
 
 PROJECTION_NUMBERS_AT_ONCE = 2**20  # small enough for the allocator to reuse the memory
 SCORE_CELLS_AT_ONCE = 2**21  # measured in float64
-MAX_REPEATS = 100_000
 MAX_DRAWN_NUMBERS = 10**11  # about half an hour on one core
 DRAWS_PER_MEASURED_SCORE = 20  # measuring one score takes as long as drawing 20 numbers
 DEFAULT_REPEATS = 20
@@ -58,13 +57,6 @@ class SeedBatch:
 SeedTracker = Callable[[Sequence[SeedBatch]], Iterable[SeedBatch]]
 
 
-def refuse_odd_repeats(repeats: int) -> None:
-    """Refuse a number of seeds below 1 or above MAX_REPEATS."""
-    if not 1 <= repeats <= MAX_REPEATS:
-        problem = f"{opt.repeats:is {repeats}}, and must be from 1 to {MAX_REPEATS:,}"
-        raise AttnvizError(problem, f"try {opt.repeats:{min(max(repeats, 1), MAX_REPEATS)}}")
-
-
 def plan_for_seeds(source: Source, dim: int, seeds: Seeds | None = None) -> Plan:
     """Return the plan of the source's attention for embeddings of width `dim` that are drawn with
     these seeds. Refuses rotary positions with an odd head width."""
@@ -77,7 +69,15 @@ def batch_seeds(plans: Sequence[Plan], tokens: Sequence[int], repeats: int) -> l
     """Return batches of `repeats` seeds for each plan, small enough that projections and scores fit
     in memory. `tokens` has the number of tokens for each plan. Refuses work that would take too
     long."""
-    _refuse_long_sampling(sum(map(_numbers_per_seed, plans, tokens)), repeats)
+    work = sum(map(_numbers_per_seed, plans, tokens))
+    if work * repeats > MAX_DRAWN_NUMBERS:
+        fitting = MAX_DRAWN_NUMBERS // work
+        fewer_seeds = f"{opt.repeats:{fitting}}, " if fitting else ""
+        raise AttnvizError(
+            f"{opt.repeats:{repeats}} takes as long as drawing {work * repeats:,} numbers; the "
+            f"limit is {MAX_DRAWN_NUMBERS:,}",
+            f"try {fewer_seeds}fewer {opt.values}, or a shorter text",
+        )
     steps = []
     for way_index, (plan, count) in enumerate(zip(plans, tokens, strict=True)):
         first, last = plan.settings.seed, plan.settings.seed + repeats
@@ -95,20 +95,6 @@ def _numbers_per_seed(plan: Plan, tokens: int) -> int:
     width, heads = plan.settings.width, plan.variant.heads
     drawn_numbers = width * (tokens + 2 * heads * (plan.width or 1))
     return drawn_numbers + DRAWS_PER_MEASURED_SCORE * heads * tokens**2
-
-
-def _refuse_long_sampling(work: int, repeats: int) -> None:
-    """Refuse `repeats` seeds that cost more than MAX_DRAWN_NUMBERS; `work` is the cost of one
-    seed."""
-    if work * repeats > MAX_DRAWN_NUMBERS:
-        fitting_repeats = MAX_DRAWN_NUMBERS // work
-        raise AttnvizError(
-            f"{opt.repeats:{repeats}} takes as long as drawing {work * repeats:,} numbers; the "
-            f"limit is {MAX_DRAWN_NUMBERS:,}",
-            f"try {opt.repeats:{fitting_repeats}}, fewer {opt.values}, or a shorter text"
-            if fitting_repeats
-            else f"try fewer {opt.values}, or a shorter text",
-        )
 
 
 def score_seeds(source: Source, tokens: Tokens, seeds: range) -> tuple[Plan, UnscaledScores]:

@@ -20,6 +20,7 @@ from attnviz.analysis.aspects import (
     refuse_ablation_alone,
     refuse_learning_by,
     refuse_model_change,
+    refuse_odd_repeats,
 )
 from attnviz.cli import output, text_source
 from attnviz.cli.compare_options import CompareOptions
@@ -446,9 +447,9 @@ def build_comparison(
 
     Refuses a number of --repeats that is not possible. `command`: the command line, as provenance.
     """
-    from attnviz.analysis import comparison, seeds  # torch, for which errors need not wait
+    from attnviz.analysis import comparison  # torch, for which errors need not wait
 
-    seeds.refuse_odd_repeats(options.repeats)
+    refuse_odd_repeats(options.repeats)
     return comparison.compare(
         text,
         settings,

@@ -174,7 +174,13 @@ def measure_effects(
     meter = EffectMeter(model_run, options or InspectOptions(), metric)
     assert meter.full_result is not None
     seconds = (time.perf_counter() - start) * len(head_ids) / RESTARTS_SAVE
-    _refuse_long_ranking(seconds, head_ids)
+    if seconds > MAX_WAIT_SECONDS:
+        raise AttnvizError(
+            f"switching off each of {len(head_ids):,} heads in turn would take about "
+            f"{seconds / 60:.0f} minutes",
+            f"rank the heads of one layer: {opt.layer:{head_ids[-1][0]}}",
+            about="by",
+        )
     effects = meter.effects_without([(head_id,) for head_id in head_ids], track)
     heads = tuple(sorted(effects, key=lambda effect: -abs(effect.mean)))
     strongest = heads[: meter.options.pairs or 0]
@@ -399,17 +405,6 @@ def divergence_bits(
     """
     bits: Tensor = (before.exp() * (before - after)).sum(-1) / log(2)
     return bits.clamp(min=0)
-
-
-def _refuse_long_ranking(seconds: float, head_ids: Sequence[HeadId]) -> None:
-    """Refuse to switch off each of these heads if that would take longer than MAX_WAIT_SECONDS."""
-    if seconds > MAX_WAIT_SECONDS:
-        raise AttnvizError(
-            f"switching off each of {len(head_ids):,} heads in turn would take about "
-            f"{seconds / 60:.0f} minutes",
-            f"rank the heads of one layer: {opt.layer:{head_ids[-1][0]}}",
-            about="by",
-        )
 
 
 HIDING_PURPOSE = f"{opt.without_segment} runs the model once more, without keys"

@@ -130,19 +130,11 @@ def find_hidden_tokens(tokens: Tokens, options: InspectOptions) -> frozenset[int
     return frozenset[int]().union(*tokens_hidden_by_option(tokens, options).values())
 
 
-def measure_hidden_shares(
-    maps: Sequence[Head], options: InspectOptions, queries: tuple[int, ...] | None = None
-) -> list[float]:
-    """Return for each map the mean share of attention that goes to the tokens that the options
-    hide. The mean is over tokens that are not hidden, or over `queries`; rows may have any sum."""
-    return [_measure_hidden_share(head_map, options, queries) for head_map in maps]
-
-
-def _measure_hidden_share(
+def measure_hidden_share(
     head_map: Head, options: InspectOptions, queries: tuple[int, ...] | None
 ) -> float:
-    """Return the mean share of attention to hidden tokens in one map, over `queries` or over all
-    queries that are not hidden."""
+    """Return the mean share of attention in one map that goes to the tokens that the options hide,
+    over `queries` or over all queries that are not hidden; rows may have any sum."""
     hidden_columns = sorted(find_hidden_tokens(head_map.columns.tokens, options))
     bands = head_map.cells.bands() if queries is None else map(head_map.cells.row, queries)
     sums = np.concatenate([

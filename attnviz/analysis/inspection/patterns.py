@@ -422,14 +422,12 @@ def most_attended_keys(values: Float[np.ndarray, "*rows key"]) -> Int[np.ndarray
     first_largest = sizes.argmax(axis=-1)
     largest = np.take_along_axis(sizes, first_largest[..., None], axis=-1)
     has_one_largest = (sizes == largest).sum(axis=-1) == 1
-    largest_keys: LargestKeys = np.where(has_one_largest, first_largest, -1)
-    return largest_keys
+    return np.where(has_one_largest, first_largest, -1)
 
 
 def sum_rows(cells: Float[np.ndarray, "*rows key"]) -> Float[np.ndarray, "*rows"]:
     """Return the sum of each row: of many short rows by a product, which is twice as fast."""
-    sums: Float[np.ndarray, "*rows"] = cells @ np.ones(cells.shape[-1], dtype=cells.dtype)
-    return sums
+    return cells @ np.ones(cells.shape[-1], dtype=cells.dtype)
 
 
 def is_majority(count: Any, total: Any) -> Any:
@@ -462,10 +460,7 @@ def strongest_kinds(
     known_excess = np.nan_to_num(excess, nan=-1.0)
     best, broad = known_excess.argmax(-1), PATTERN_KINDS.index(BROAD_PATTERN)
     without = np.where(scores[..., broad] >= MIN_BROAD_ENTROPY, broad, -1)
-    kinds: Int[np.ndarray, "*item"] = np.where(
-        known_excess.max(-1) >= MIN_PATTERN_EXCESS, best, without
-    )
-    return kinds
+    return np.where(known_excess.max(-1) >= MIN_PATTERN_EXCESS, best, without)
 
 
 def key_masks(band: Int[np.ndarray, "query"], pattern_tokens: PatternTokens) -> KeyMasks:
@@ -549,8 +544,7 @@ def find_columns(
     queries = np.round(even.sum(-1))  # each query's even attention sums to 1
     candidate_votes = np.where(may_be_column[..., None, :], votes, -1)
     is_column = is_majority(candidate_votes.max(-1), queries)
-    keys: Int[np.ndarray, "*item head"] = np.where(is_column, candidate_votes.argmax(-1), -1)
-    return keys
+    return np.where(is_column, candidate_votes.argmax(-1), -1)
 
 
 def breadth_totals(values: BandCells, visible: VisibleCells) -> Float[np.ndarray, "3 *item head"]:

@@ -55,7 +55,7 @@ class TokenQuery:
 
     @cached_property
     def by_peak(self) -> list[MapRow]:
-        return sort_by_peak(self.map_rows)
+        return sorted(self.map_rows, key=lambda map_row: abs(map_row.peak), reverse=True)
 
     @cached_property
     def peaks(self) -> list[MapLink]:
@@ -388,24 +388,16 @@ def bases_of_key(options: InspectOptions, row: MapRow, key: int) -> tuple[float,
     return others if options.weigh == "gradient" else float(row.base_weights[key]), others
 
 
-def sort_by_peak(map_rows: Sequence[MapRow]) -> list[MapRow]:
-    return sorted(map_rows, key=lambda map_row: abs(map_row.peak), reverse=True)
-
-
 def checking_words_of(options: InspectOptions) -> AbstractContextManager[None]:
     """Return a context in which a trained model does not read a text that lacks the tokens of these
     options, or without knowing their answers (--toward, --instead-of)."""
 
     def refuse_missing_words(model: LoadedTransformer, prepared: PreparedInput) -> None:
-        for name, tokens in (
-            ("query", prepared.tokens),
-            ("source", prepared.tokens),
-            ("to", prepared.keys),
-        ):
+        for name in ("query", "source", "to"):
             if (token_name := getattr(options, name)) is not None:
-                find_in_side(
-                    remaining_side(full_side(tokens, options), options), options, token_name, name
-                )
+                tokens = prepared.keys if name == "to" else prepared.tokens
+                side = remaining_side(full_side(tokens, options), options)
+                find_in_side(side, options, token_name, name)
         for name in ("toward", "instead_of"):
             if (word := getattr(options, name)) is not None:
                 answer_token_ids(model, word, name)

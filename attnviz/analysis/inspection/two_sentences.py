@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 PairRows = Float[np.ndarray, "pair key"]
+PairBand = tuple[int, PairRows, PairRows]  # the number of the first pair, and rows of both maps
 ModelChoice = Any  # whatever `trace` takes as a model
 DEFAULT_SENTENCE_NAMES = ("first sentence", "second sentence")
 DEFAULT_RUN_NAMES = ("first run", "second run")  # of one sentence
@@ -588,18 +589,17 @@ def _compare_head(
     `query`."""
     divergences, changes, shared_changes = [], [], []
     is_shared_key = np.isin(np.arange(len(columns)), columns.shared)
-    for start, first_rows, second_rows in _paired_bands(first, second, rows, columns, query):
+    for band in _paired_bands(first, second, rows, columns, query):
+        start, first_rows, second_rows = band
         both = (normalize_rows(torch.from_numpy(each)) for each in (first_rows, second_rows))
         divergences.append(divergence(*both).numpy())
         change = np.abs(second_rows - first_rows)[:, :-1]
         pair_numbers = np.arange(start, start + len(change))
         is_shared_query = np.isin(pair_numbers, rows.shared if query is None else query)
-        changes.append(_largest_change(rows, columns, start, change, first_rows, second_rows))
+        changes.append(_largest_change(rows, columns, change, band))
         if is_shared_query.any() and is_shared_key.any():
             shared_change = np.where(is_shared_query[:, None] & is_shared_key, change, -1)
-            shared_changes.append(
-                _largest_change(rows, columns, start, shared_change, first_rows, second_rows)
-            )
+            shared_changes.append(_largest_change(rows, columns, shared_change, band))
     return HeadComparison(
         first,
         second,
@@ -610,15 +610,10 @@ def _compare_head(
 
 
 def _largest_change(
-    rows: TokenPairs,
-    columns: TokenPairs,
-    start: int,
-    change: PairRows,
-    first_rows: PairRows,
-    second_rows: PairRows,
+    rows: TokenPairs, columns: TokenPairs, change: PairRows, band: PairBand
 ) -> WeightChange:
-    """Return the largest change in a band of paired rows; `start` is the number of its first
-    pair."""
+    """Return the largest change in a band of paired rows."""
+    start, first_rows, second_rows = band
     row, column = divmod(int(change.argmax()), change.shape[1])
     return WeightChange(
         query=rows.first[start + row],
@@ -632,7 +627,7 @@ def _largest_change(
 
 def _paired_bands(
     first: Head, second: Head, rows: TokenPairs, columns: TokenPairs, query: int | None
-) -> Iterator[tuple[int, PairRows, PairRows]]:
+) -> Iterator[PairBand]:
     """Yield the number of the first pair, and its rows in the first and the second map, a band of
     pairs at a time. Rows are as `_rows_with_remainder` returns them; with `query` only that pair is
     read."""

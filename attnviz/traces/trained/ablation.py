@@ -9,7 +9,7 @@ result is not that of the first pass, the model is run in separate passes from t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -175,12 +175,10 @@ class BlockOutputs:
         def record(block: nn.Module, args: Any, output: Any) -> None:
             self.calls[block].append(([*listener.layer_numbers], _for_copies(output, 1)))
 
-        hooks = [block.register_forward_hook(record) for block in self.calls]
-        try:
+        with ExitStack() as hooks:  # which are removed at its end
+            for block in self.calls:
+                hooks.enter_context(block.register_forward_hook(record))
             yield
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     @contextmanager
     def replaying(self, attended: int, listener: AblationListener) -> Iterator[None]:
@@ -362,13 +360,8 @@ class HeadAblation:
         """How many copies of the text fit in one batch: at least one."""
         tokens = max(len(self.model_input.ids), len(self.model_input.decoder_ids))
         answers = self.answer_positions
-        rows = (
-            tokens
-            if self.keeps_outputs
-            else 0
-            if answers is None
-            else len(answers.scored_positions)
-        )
+        rows = 0 if answers is None else len(answers.scored_positions)
+        rows = tokens if self.keeps_outputs else rows
         vocabulary = getattr(self.model.text_config, "vocab_size", None) or 1
         fitting = MAX_BATCH_LOGITS // max(1, rows * vocabulary)
         return max(1, min(MAX_BATCH_TOKENS // tokens, fitting))
@@ -384,7 +377,5 @@ def _outputs_of_copy(outputs: Any, copy: int) -> Any:
 
 def _is_same_result(first: PassResult, second: PassResult, dtype: str) -> bool:
     """Return whether two passes agree but for rounding, in last vectors and logits."""
-    return all(
-        relative_difference(ours, theirs) <= EAGER_TOLERANCE[dtype]
-        for ours, theirs in ((first.vectors, second.vectors), (first.logits, second.logits))
-    )
+    pairs = ((first.vectors, second.vectors), (first.logits, second.logits))
+    return all(relative_difference(*pair) <= EAGER_TOLERANCE[dtype] for pair in pairs)

@@ -7,8 +7,8 @@ among the likeliest at one of them are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import nan
 from typing import Any
@@ -111,8 +111,7 @@ def find_answer_token(
     If both are tokens, it is the one with the higher score. Refuses what `answer_token_ids` does.
     """
     single_ids = answer_token_ids(model, word, about)
-    best: int = max(single_ids, key=lambda token_id: float(scores[token_id].detach()))
-    return best
+    return max(single_ids, key=lambda token_id: float(scores[token_id].detach()))
 
 
 def answer_token_ids(model: LoadedTransformer, word: str, about: str) -> list[int]:
@@ -152,6 +151,7 @@ def capturing_result(
     `answer_positions`.
     """
     result, body = BatchResult(), model.model.base_model
+    positions = [] if answer_positions is None else list(answer_positions.scored_positions)
     if model.config.is_encoder_decoder:
         body = model.model.get_encoder() if kind == "self" else model.model.get_decoder()
 
@@ -161,38 +161,27 @@ def capturing_result(
     def keep_logits(module: nn.Module, args: Any, outputs: Any) -> None:
         result.logits = _first_output(outputs, "logits", "prediction_logits")
 
-    hooks = [body.register_forward_hook(keep_vectors)]
-    answer_layer = _find_answer_layer(model)
-    if answer_positions is not None and answer_layer is not None:
-        positions_hook = _positions_hook(answer_positions.scored_positions, result)
-        hooks.append(answer_layer.register_forward_pre_hook(positions_hook))
-        hooks.append(model.model.register_forward_hook(keep_logits))
-    try:
+    def select_positions(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Leave only the vectors at the scored positions: a pre-hook of the answer layer.
+
+        It also notes the vectors of a model whose body is never called as a whole, such as OPT's.
+        """
+        vectors, *rest = args
+        result.vectors = vectors if result.vectors is None else result.vectors
+        return (vectors[..., positions, :], *rest)
+
+    answer_layer = None if answer_positions is None else _find_answer_layer(model)
+    with ExitStack() as hooks:  # which are removed at its end
+        hooks.enter_context(body.register_forward_hook(keep_vectors))
+        if answer_layer is not None:
+            hooks.enter_context(answer_layer.register_forward_pre_hook(select_positions))
+            hooks.enter_context(model.model.register_forward_hook(keep_logits))
         yield result
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _first_output(outputs: Any, *names: str) -> Tensor | None:
     batches = (getattr(outputs, name, None) for name in names)
     return next((batch for batch in batches if batch is not None), None)
-
-
-def _positions_hook(
-    positions: Sequence[int], result: BatchResult
-) -> Callable[..., tuple[Tensor, ...]]:
-    """Return a pre-hook of the answer layer that leaves only the vectors at some positions.
-
-    It also notes the vectors of a model whose body is never called as a whole, such as OPT's.
-    """
-
-    def select_positions(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        vectors, *rest = args
-        result.vectors = vectors if result.vectors is None else result.vectors
-        return (vectors[..., list(positions), :], *rest)
-
-    return select_positions
 
 
 def build_outputs(result: PassResult, with_all_heads: PassResult | None) -> Outputs | None:

@@ -67,7 +67,7 @@ def _fill_copy(folder: Path, copy: Path) -> None:
     for pattern in COPIED_PATTERNS:
         for path in filter(files.is_file, folder.glob(pattern)):
             place = copy / path.relative_to(folder)
-            if _is_of_a_tokenizer(path):
+            if path.name in REWRITTEN_FILES or any(map(path.match, TOKENIZER_PATTERNS)):
                 refuse_large_file(path)
             elif path.stat().st_size > MAX_FILE_BYTES:  # of another purpose, such as a corpus
                 continue
@@ -76,11 +76,10 @@ def _fill_copy(folder: Path, copy: Path) -> None:
                 place.write_text(json.dumps(without_file_names(json.loads(read_limited(path)))))
             elif not OTHER_FILES.fullmatch(path.name):
                 place.parent.mkdir(exist_ok=True)
-                _link(path, place)
-
-
-def _is_of_a_tokenizer(path: Path) -> bool:
-    return path.name in REWRITTEN_FILES or any(map(path.match, TOKENIZER_PATTERNS))
+                try:
+                    place.symlink_to(path.resolve())
+                except OSError:  # Windows asks for a permission
+                    shutil.copyfile(path, place)
 
 
 def without_file_names(value: Any) -> Any:
@@ -112,13 +111,6 @@ def _is_without_text(value: Any) -> bool:
     """Return whether a value of JSON is a number, nothing, or a list of such: no name of a file."""
     is_list = isinstance(value, list)
     return all(map(_is_without_text, value)) if is_list else not isinstance(value, str | dict)
-
-
-def _link(path: Path, copy: Path) -> None:
-    try:
-        copy.symlink_to(path.resolve())
-    except OSError:  # Windows asks for a permission
-        shutil.copyfile(path, copy)
 
 
 @contextmanager

@@ -181,7 +181,9 @@ def _load_once(
     options = {"trust_remote_code": trusted, "local_files_only": not trusted}
     with quiet_transformers(), nullcontext(location) if trusted else _untrusted(location) as copy:
         with reporting_load_errors(location, read_from=copy.folder):
-            config = _load_config(copy, options)
+            from transformers import AutoConfig
+
+            config = AutoConfig.from_pretrained(copy.address, **options)
             model, loading_info = _load_model(location.folder, config, dtype, options)
         _refuse_other_weights(location, model, loading_info)
         refuse_model_without_text(location.name, model)
@@ -290,11 +292,8 @@ def _refusing_more_parameters(folder: Path, most: int) -> Iterator[None]:
         if count > most:
             raise _larger_config_error(folder, f"over {most:,} matrices and vectors")
 
-    handle = register_module_parameter_registration_hook(count_parameter)
-    try:
+    with register_module_parameter_registration_hook(count_parameter):
         yield
-    finally:
-        handle.remove()
 
 
 def _larger_config_error(folder: Path, size: str) -> AttnvizError:
@@ -335,12 +334,6 @@ def _load_generation_config(folder: Path) -> Any:
     return make_config(**{name: known[name] for name in GENERATED_TOKENS if name in known})
 
 
-def _load_config(location: ModelLocation, options: dict[str, Any]) -> Any:
-    from transformers import AutoConfig
-
-    return AutoConfig.from_pretrained(location.address, **options)
-
-
 def _load_tokenizer(location: ModelLocation, options: dict[str, Any]) -> Any:
     """Return a model's tokenizer; one that cannot name its special tokens raises an error.
 
@@ -363,12 +356,9 @@ def _model_class(config: Any, trusted: bool) -> Any:
     import transformers
 
     remote = getattr(config, "auto_map", None) or {}
+    name = str((config.architectures or [""])[0])
     if trusted and remote:
-        name = next(
-            (auto_class for auto_class in AUTO_CLASSES if auto_class in remote), "AutoModel"
-        )
-    else:
-        name = str((config.architectures or [""])[0])
+        name = next((each for each in AUTO_CLASSES if each in remote), "AutoModel")
     named = getattr(transformers, name, None)
     is_model = isinstance(named, type) and issubclass(named, transformers.PreTrainedModel)
     return named if is_model or name in AUTO_CLASSES else transformers.AutoModel
@@ -447,8 +437,7 @@ def check_location(location: ModelLocation) -> ModelLocation:
     """
     if location.is_local:
         return location
-    cached_folder = _find_cached_folder(location)
-    if cached_folder is not None:
+    if cached_folder := _find_cached_folder(location):
         return ModelLocation(location.name, cached_folder)
     if is_offline():
         raise model_error(*offline_problem_and_hint(location.name))
@@ -491,10 +480,7 @@ def fetch_model_folder(location: ModelLocation) -> Path:
             f"give {opt.embeddings:minilm}, a folder, or a name on a hub",
             about="embeddings",
         )
-    cached_folder = check_location(location).folder
-    if cached_folder is not None:
-        return cached_folder
-    return _download(location, TABLE_PATTERNS)
+    return check_location(location).folder or _download(location, TABLE_PATTERNS)
 
 
 def _download(location: ModelLocation, patterns: list[str]) -> Path:

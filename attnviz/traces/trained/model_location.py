@@ -267,7 +267,8 @@ def refuse_incomplete_folder(folder: Path) -> None:
     config = _read_model_config(folder)
     _tensor_headers(folder)
     has_tokenizer = any(True for pattern in TOKENIZER_PATTERNS for _ in folder.glob(pattern))
-    if not has_tokenizer and _has_vocabulary(config):  # others get an error about their inputs
+    has_vocabulary = any(name == "vocab_size" for name, _ in _config_values(config))
+    if not has_tokenizer and has_vocabulary:  # others get an error about their inputs
         raise model_error(
             f"the folder '{folder}' has no tokenizer: no tokenizer.json, no vocabulary",
             "save it beside the model: tokenizer.save_pretrained(folder)",
@@ -287,14 +288,13 @@ def refuse_unusable_folder(folder: Path) -> None:
             "PeftModel.from_pretrained(model, FOLDER).merge_and_unload(), of peft",
         )
     values = _config_values(_read_model_config(folder))
-    backbones = (value for name, value in values if name == "backbone")
-    backbone = next((value for value in backbones if isinstance(value, str)), None)
-    if backbone is not None:
-        raise model_error(
-            f"the {CONFIG_FILE} in '{folder}' names a part on a hub, '{backbone}', which is not "
-            "loaded",
-            "use a model of text whose folder is complete",
-        )
+    for name, value in values:
+        if name == "backbone" and isinstance(value, str):
+            raise model_error(
+                f"the {CONFIG_FILE} in '{folder}' names a part on a hub, '{value}', which is not "
+                "loaded",
+                "use a model of text whose folder is complete",
+            )
 
 
 def _config_values(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -333,10 +333,9 @@ def find_weights_dtype(folder: Path) -> str | None:
     counts: Counter[str] = Counter()
     for tensor in _tensor_headers(folder):
         counts[tensor["dtype"]] += prod(tensor["shape"])
-    if not counts:
-        return None
-    most = counts.most_common(1)[0][0]
-    return DTYPE_NAMES.get(most, most.lower())
+    for most, _ in counts.most_common(1):
+        return DTYPE_NAMES.get(most, most.lower())
+    return None
 
 
 def count_stored(folder: Path) -> tuple[int, int]:
@@ -443,19 +442,14 @@ def read_safetensors_header(path: Path) -> Header:
         is_complete = max(ends, default=0) + 8 + length == size
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         is_complete = False
-    if not is_complete and files.is_lfs_pointer(path):
+    if is_complete:
+        return header
+    if files.is_lfs_pointer(path):
         raise model_error(f"'{path}' holds no weights: it is a Git LFS pointer", files.LFS_HINT)
-    if not is_complete:
-        raise model_error(
-            f"'{path}' is damaged or incomplete: its header gives another size than it has",
-            "copy or download it again",
-        )
-    return header
-
-
-def _has_vocabulary(config: dict[str, Any]) -> bool:
-    """Return whether a config, or one in it, has a vocabulary; those of pictures have none."""
-    return any(name == "vocab_size" for name, _ in _config_values(config))
+    raise model_error(
+        f"'{path}' is damaged or incomplete: its header gives another size than it has",
+        "copy or download it again",
+    )
 
 
 def _tensor_end(tensor: dict[str, Any]) -> int:

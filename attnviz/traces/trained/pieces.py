@@ -42,12 +42,6 @@ class ModelPiece:
     special: bool = False
 
 
-@lru_cache(maxsize=8)  # of many checkpoints each has a tokenizer of its own
-def tokenizer_spelling(tokenizer: Any) -> TokenizerSpelling:
-    """Return the TokenizerSpelling of a tokenizer, the same one for a next call."""
-    return TokenizerSpelling(tokenizer)
-
-
 class TokenizerSpelling:
     """How one tokenizer spells its tokens, to turn them back into characters."""
 
@@ -168,6 +162,10 @@ class TokenizerSpelling:
         return (word.replace(SPACE_MARK, " ") or " ").encode()
 
 
+# The same one for a next call; of many checkpoints each has a tokenizer of its own.
+tokenizer_spelling = lru_cache(maxsize=8)(TokenizerSpelling)
+
+
 def tokens_of_pieces(text: str, pieces: Sequence[ModelPiece]) -> Tokens:
     return Tokens(
         text,
@@ -269,7 +267,14 @@ def tokens_of_ids(
     `beginning`: the tokens of the text that the ids start with, which are kept as they are.
     """
     first_new = 0 if beginning is None else len(beginning)
-    _refuse_long_decoder_text(model, len(ids))
+    longest = max_token_count(model)
+    if longest is not None and len(ids) > longest:
+        raise AttnvizError(
+            f"the decoder would read {counted(len(ids), 'token')}, but the model '{model.name}' "
+            f"only has positions for {longest}",
+            f"give a shorter {opt.target}, or a smaller {opt.generate}",
+            about="target",
+        )
     pieces = tokenizer_spelling(model.tokenizer).pieces_of_ids(ids)[first_new:]
     if beginning is None:
         text = model.tokenizer.decode(ids, skip_special_tokens=True)
@@ -336,26 +341,12 @@ def _encode_text(model: LoadedTransformer, text: str | list[str], **limits: Any)
         return within_limit(cut, len(text) if isinstance(text, str) else sum(map(len, text)))
 
 
-def _refuse_long_decoder_text(model: LoadedTransformer, count: int) -> None:
-    """Refuse a decoder's text of `count` tokens if the model has positions for fewer."""
-    longest = max_token_count(model)
-    if longest is not None and count > longest:
-        raise AttnvizError(
-            f"the decoder would read {counted(count, 'token')}, but the model '{model.name}' only "
-            f"has positions for {longest}",
-            f"give a shorter {opt.target}, or a smaller {opt.generate}",
-            about="target",
-        )
-
-
 def _long_text_error(model: LoadedTransformer, count: int, room: int) -> AttnvizError:
     """Return the error for a text of `count` tokens that is too long with `room` more of them."""
     more, hint = "", f"give a shorter text, or cut off its end with {opt.truncate}"
     if room:
-        more, hint = (
-            f", and {room} to be added",
-            f"give a smaller {opt.generate}, or a shorter text",
-        )
+        more = f", and {room} to be added"
+        hint = f"give a smaller {opt.generate}, or a shorter text"
     return AttnvizError(
         f"the text has {counted(count, 'token')}{more}, but the model '{model.name}' only has "
         f"positions for {max_token_count(model)}",

@@ -135,7 +135,8 @@ def _near_amount(head: Head) -> ComparedAmount:
 def _is_needle_or_sink(head: Head) -> bool:
     top = _top_key(head)
     is_sink = top == 0 and head.received_shares[top] >= SINK_SHARE
-    return bool(is_sink or head.received[top] >= NEEDLE_FACTOR * head.received.mean())
+    stands_out = is_sink or head.received[top] >= NEEDLE_FACTOR * head.received.mean()
+    return bool(stands_out) and _exceeds_even(head)
 
 
 def _needle_text(head: Head, amount: ComparedAmount) -> str:
@@ -178,12 +179,7 @@ WHOLE_FINDINGS: tuple[Finding[Head], ...] = (
             f"{quoted_label(head.columns.tokens, 0)} is the only token, and receives all attention"
         ),
     ),
-    finding_on(
-        _top_key_amount,
-        "a needle or sink",
-        lambda head: _is_needle_or_sink(head) and _exceeds_even(head),
-        _needle_text,
-    ),
+    finding_on(_top_key_amount, "a needle or sink", _is_needle_or_sink, _needle_text),
     finding_on(_near_amount, "half stays near", _stays_near, _near_text),
     Finding("how broad", otherwise, _breadth_text),
 )
@@ -227,11 +223,12 @@ def _masked_part_text(head: Head) -> str:
 
 
 def _is_main(head: Head) -> bool:
-    """Return whether one key alone receives much of the attention of several queries."""
+    """Return whether one key alone receives much of the attention of several queries, and more
+    than with an even spread."""
     received, top = head.facts.received, _top_key(head)
     is_single = np.isclose(received, received[top], rtol=EQUAL_TOLERANCE).sum() == 1
     is_main = is_single and head.received_shares[top] >= MAIN_SHARE
-    return bool(is_main) and len(head.rows.span) > 1
+    return bool(is_main) and len(head.rows.span) > 1 and _exceeds_even(head)
 
 
 def _main_key_text(head: Head, amount: ComparedAmount) -> str:
@@ -260,12 +257,7 @@ def _largest_weight_text(head: Head, amount: ComparedAmount) -> str:
 
 PART_FINDINGS: tuple[Finding[Head], ...] = (
     Finding("a part of nothing", lambda head: not head.facts.visible.any(), _masked_part_text),
-    finding_on(
-        _top_key_amount,
-        "the main key of a part",
-        lambda head: _is_main(head) and _exceeds_even(head),
-        _main_key_text,
-    ),
+    finding_on(_top_key_amount, "the main key of a part", _is_main, _main_key_text),
     finding_on(_largest_amount, "the largest weight", otherwise, _largest_weight_text),
 )
 

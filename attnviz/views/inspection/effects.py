@@ -15,7 +15,6 @@ from attnviz.analysis.inspection.effects import (
 )
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.cells import unmasked_cells
-from attnviz.heads.side import token_side
 from attnviz.options.values import AblationValue
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents
@@ -24,8 +23,8 @@ from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import Scale, round_up
 from attnviz.views.grids.words_and_bars import RankedBars
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.inspection.inspection_data import extended_document
-from attnviz.views.inspection.map_numbers import side_label
 from attnviz.views.view import (
     HEAD_COLUMNS,
     TableData,
@@ -133,7 +132,7 @@ def _effects_note(effects: Effects, tokens: Tokens) -> str:
     if effects.measured == "vectors":
         return f"change = length of the difference / length of the last vector, {over_tokens}"
     is_single = len(effects.tokens) == 1
-    scope = f"at {_token_name(tokens, effects.tokens[0])}" if is_single else f"the {over_tokens}"
+    scope = f"at {quoted_token(tokens, effects.tokens[0])}" if is_single else f"the {over_tokens}"
     return f"change = Kullback-Leibler divergence of all answers from those before, {scope}"
 
 
@@ -147,7 +146,7 @@ def _effect_remark(effects: Effects, effect: Effect, tokens: Tokens) -> str:
     if effects.measured == "vectors":
         index = int(effect.amounts.argmax())
         amount = share_text(float(effect.amounts[index]))
-        return f"most {_token_name(tokens, effects.tokens[index])}: {amount}"
+        return f"most {quoted_token(tokens, effects.tokens[index])}: {amount}"
     if effect.other_answer:
         return f"{bidi_isolated(effect.other_answer)} instead of {bidi_isolated(effects.answer)}"
     return f"{bidi_isolated(effects.answer)} {fixed_text(effect.likely, 2)}"
@@ -210,14 +209,14 @@ def _changing_answers_text(effects: Effects, tokens: Tokens) -> str:
     """Return the subject and verb of a sentence: `the answer at "it" changes`."""
     if len(effects.tokens) > 1:
         return f"the answers at {len(effects.tokens)} tokens change on average"
-    return f"the answer at {_token_name(tokens, effects.tokens[0])} changes"
+    return f"the answer at {quoted_token(tokens, effects.tokens[0])} changes"
 
 
 def _answer_sentence(effects: Effects, tokens: Tokens) -> str:
     """State the model's answer at one position, and how many heads, one by one, change it."""
     changing = sum(bool(effect.other_answer) for effect in effects.heads)
     head_count, likely = len(effects.heads), percent_text(effects.likely)
-    where = f"{'after' if effects.next else 'at'} {_token_name(tokens, effects.answer_position)}"
+    where = f"{'after' if effects.next else 'at'} {quoted_token(tokens, effects.answer_position)}"
     answer = f"{where} the model answers {bidi_isolated(effects.answer)} ({likely})"
     if head_count == 1:
         verb = "changes" if changing else "does not change"
@@ -229,10 +228,6 @@ def _answer_sentence(effects: Effects, tokens: Tokens) -> str:
     quantifier = "any" if changing == head_count else changing
     heads_text = f"{quantifier} of the {head_count} heads"
     return f"{answer}; switching off {heads_text}, one at a time, changes that"
-
-
-def _token_name(tokens: Tokens, position: int) -> str:
-    return side_label(token_side(tokens), position)
 
 
 def effects_data(inspection: Inspection) -> TableData:

@@ -8,7 +8,6 @@ from itertools import chain, count
 
 import numpy as np
 
-from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.patterns import BROAD_PATTERN, PATTERN_KINDS, sampled_queries
 from attnviz.analysis.inspection.token_query import build_link, build_token_query
@@ -45,15 +44,6 @@ SINK_KINDS = frozenset(("first", "separators"))  # where heads attend that find 
 DIFFERENCE_NAME = "difference"
 
 
-@dataclass(frozen=True)
-class InitialSelection:
-    """The head that a page opens with, and the query and key that were asked for, if any."""
-
-    head: str
-    query: int | None = None
-    key: int | None = None
-
-
 def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
     """Return all heads for an interactive page, with the selection it opens with.
 
@@ -63,23 +53,18 @@ def explored_of_inspection(inspection: Inspection) -> HeadExplorer:
     """
     maps, flags = _explored_maps(inspection), head_flags(inspection)
     names = [head.name for head in maps]
-    selection = _initial_selection(inspection, flags)
+    first_name, query, key = _initial_selection(inspection, flags)
     sides: SharedAxes = {}
-    heads = [
-        (*_row_and_column_names(head, inspection), _explored_head(head, inspection, sides))
-        for head in maps
-    ]
-    first_index = names.index(selection.head)
-    query, tokens = selection.query, generated_tokens(inspection.trace, maps[0].rows)
-    if query is None and selection.key is None and tokens:
-        query = tokens[0].row
-    if query is None and selection.key is None:
-        query = find_telling_row(heads[first_index][-1])
+    heads = [_explored_head(head, inspection, sides) for head in maps]
+    first_index = names.index(first_name)
+    tokens = generated_tokens(inspection.trace, maps[0].rows)
+    if query is None:
+        query = tokens[0].row if tokens else find_telling_row(heads[first_index][-1])
     border_notes = (GENERATED_NOTE,) if any(side.border for side in sides.values()) else ()
     return arrange_heads(
         heads,
         query=query,
-        key=selection.key,
+        key=key,
         first=first_index,
         log=inspection.options.log,
         note=" · ".join((AXES_NOTE, *border_notes)),
@@ -119,9 +104,11 @@ def _is_about_generated_text(inspection: Inspection) -> bool:
     return is_plain and bool(generated_tokens(inspection.trace, inspection.maps[0].rows))
 
 
-def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> InitialSelection:
-    """Return the head and tokens asked for: the strongest head of a link or by effect; for a query
-    the head that its title names, or the mean.
+def _initial_selection(
+    inspection: Inspection, flags: Sequence[Flag]
+) -> tuple[str, int | None, int | None]:
+    """Return the name of a head, a query and a key as they were asked for: the strongest head of a
+    link or by effect; for a query the head that its title names, or the mean.
 
     With none of these options it is the strongest head of the kind that the title is about, else
     the most telling of the flagged heads, or the first map.
@@ -129,24 +116,24 @@ def _initial_selection(inspection: Inspection, flags: Sequence[Flag]) -> Initial
     looking = inspection.options
     if looking.source is not None:
         link = build_link(inspection.maps, inspection.options)
-        return InitialSelection(link.top_links[0].map.name, link.token_query.row, link.column)
+        return link.top_links[0].map.name, link.token_query.row, link.column
     if looking.query is not None:
         token_query = build_token_query(inspection.maps, inspection.options, looking.query)
         best = token_query.peaks[0]  # which the title names, if it stands out
         is_named = token_query.ranks_by_lift and best.lift > SUM_ROUNDING
         name = best.name if is_named else token_query.mean.map.name
-        return InitialSelection(name, token_query.row)
+        return name, token_query.row, None
     if looking.by == "effect" and inspection.effects.heads:
-        return InitialSelection(inspection.effects.heads[0].name)
+        return inspection.effects.heads[0].name, None, None
     if _is_about_generated_text(inspection):
-        return InitialSelection(mean_head(inspection.maps).name)
+        return mean_head(inspection.maps).name, None, None
     options = looking.layer, looking.head, looking.merge
     if flags and options == (None, None, None):
         kind, count = common_kind(inspection.patterns)
         heads = [flag.map_index for flag in flags if count > 1 and flag.short == kind.short]
         head = heads[0] if heads else most_telling_head(inspection, flags)
-        return InitialSelection(inspection.patterns.names[head])
-    return InitialSelection(inspection.maps[0].name)
+        return inspection.patterns.names[head], None, None
+    return inspection.maps[0].name, None, None
 
 
 def most_telling_head(inspection: Inspection, flags: Sequence[Flag]) -> int:
@@ -177,33 +164,25 @@ def _reindexed_flags(
     )
 
 
-def _row_and_column_names(attention_map: Head, inspection: Inspection) -> tuple[str, str]:
-    """Return the labels of the row and column in which a page lists a map: `L3`, `H1`.
+def _explored_head(
+    head: Head, inspection: Inspection, sides: SharedAxes
+) -> tuple[str, str, HeadMap]:
+    """Return the labels of the row and column in which a page lists a map, `L3` and `H1`, and it.
 
-    A merged map gets the name of the merge and `all`.
+    A merged map gets the name of the merge and `all`; a mean that was not asked for, too.
     """
-    if attention_map.merged_heads:
-        return inspection.options.merge or "mean", "all"
-    return f"L{attention_map.layer.layer}", f"H{attention_map.number}"
-
-
-def _explored_head(head: Head, inspection: Inspection, sides: SharedAxes) -> HeadMap:
-    return replace(
+    row, column, merge = f"L{head.layer.layer}", f"H{head.number}", None
+    if head.merged_heads:
+        merge = inspection.options.merge or "mean"
+        row, column = merge, "all"
+    head_map = replace(
         map_of_head(head, sides, prompt=inspection.trace.prompt),
         scores=_map_scores(head, inspection),
         vectors=_map_vectors(head, inspection),
-        note=" · ".join(map_captions(_caption_options(head, inspection), [head])),
+        note=" · ".join(map_captions(replace(inspection.options, merge=merge), [head])),
         measure=measure_name(inspection.options),
     )
-
-
-def _caption_options(attention_map: Head, inspection: Inspection) -> InspectOptions:
-    """Return the options for a map's caption, with --merge only for a merged map.
-
-    A mean that was not asked for counts as merged, too.
-    """
-    looking = inspection.options
-    return replace(looking, merge=(looking.merge or "mean") if attention_map.merged_heads else None)
+    return row, column, head_map
 
 
 def _map_scores(attention_map: Head, inspection: Inspection) -> Cells | None:
@@ -270,8 +249,16 @@ def explored_of_sentences(sentences: TraceComparison, above: str) -> HeadExplore
     maps = []
     for index, head in zip(count(len(heads), 2), heads, strict=False):
         layer_number, head_number = _head_numbers(head.first)
-        difference = _difference_head(sentences, head, sides)
-        difference = replace(difference, note=note, pair=(index, index + 1))
+        difference = HeadMap(
+            name=head.name,
+            query_axis=_shared_pair_axis("query (reads)", sentences.rows, sides),
+            key_axis=_shared_pair_axis("key (is read)", sentences.columns, sides),
+            weights=difference_cells(sentences, head),
+            signed=True,
+            measure=DIFFERENCE_NAME,
+            note=note,
+            pair=(index, index + 1),
+        )
         maps.append((f"L{layer_number}", f"H{head_number}", difference))
     top_head, query = sentences.heads[0], sentences.query
     explored = arrange_heads(
@@ -303,9 +290,8 @@ def change_by_others(sentences: TraceComparison, head: HeadComparison) -> float:
     sampled = range(len(rows))[sampled_queries(len(rows))]
     rows_at_once = max(1, CELLS_PER_BAND // (len(sentences.columns) * sampled.step))
     changes: list[float] = []
-    for part in (
-        sampled[start : start + rows_at_once] for start in range(0, len(sampled), rows_at_once)
-    ):
+    for start in range(0, len(sampled), rows_at_once):
+        part = sampled[start : start + rows_at_once]
         band = slice(part.start, part.stop, part.step)
         patch = cells.window(band, slice(link.column, link.column + 1))
         seeing = is_other[band] & ~patch.hidden[:, 0]
@@ -342,10 +328,8 @@ def _sentence_heads(
 ) -> Iterator[HeadMap]:
     """Yield a head's map on the first sentence, then on the second, with paired positions."""
     traces, rows, columns = (sentences.first, sentences.second), sentences.rows, sentences.columns
-    paired, maps = (
-        ((rows.first, columns.first), (rows.second, columns.second)),
-        (head.first, head.second),
-    )
+    paired = (rows.first, columns.first), (rows.second, columns.second)
+    maps = head.first, head.second
     sentence_maps = zip(short_names(sentences), traces, maps, paired, strict=True)
     for name, trace, attention_map, positions in sentence_maps:
         head_map = map_of_head(attention_map, sides, prompt=trace.prompt)
@@ -355,20 +339,6 @@ def _sentence_heads(
             head_map = replace(head_map, scores=scores)
         own_rows, own_columns = (tuple(map(int, each)) for each in positions)
         yield replace(head_map, chooser_cell=None, paired_positions=(own_rows, own_columns))
-
-
-def _difference_head(
-    sentences: TraceComparison, head: HeadComparison, sides: SharedAxes
-) -> HeadMap:
-    """Return the differences of a head as a signed map; `sides` keeps the axes that heads share."""
-    return HeadMap(
-        name=head.name,
-        query_axis=_shared_pair_axis("query (reads)", sentences.rows, sides),
-        key_axis=_shared_pair_axis("key (is read)", sentences.columns, sides),
-        weights=difference_cells(sentences, head),
-        signed=True,
-        measure=DIFFERENCE_NAME,
-    )
 
 
 def _shared_pair_axis(title: str, pairs: TokenPairs, sides: SharedAxes) -> Axis:

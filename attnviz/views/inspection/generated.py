@@ -222,8 +222,8 @@ class GeneratedReading:
         where = f"In {map_phrase(reading)}" + f", by {measure_name(looking)}" * (
             looking.weigh != "weight"
         )
-        nothing = "" if lifted in named else "nothing else stands out"
-        ending = f"; {others_text or nothing}" if others_text or nothing else ""
+        ending = others_text if lifted in named else "nothing else stands out"
+        ending = f"; {ending}" if ending else ""
         giver = side_label(attention_map.rows, token.row)
         return f"Next: {token.text}. {where}, {giver} gives {and_list(amounts)}{ending}"
 
@@ -236,17 +236,14 @@ def _row_share(reading: MapRow, key: int) -> float:
 
 def _keys_by_lift(reading: MapRow, left_out: int | None) -> list[int]:
     """Return the keys that the row's token sees, without `left_out` if there are others, those
-    first that get most above what other tokens give them."""
-    hidden, lifts = reading.patch.hidden[0], _lifts(reading)
+    first that get most above what other tokens give them, or give the key at its distance.
+
+    Keys that no other token can see count as those that get as much.
+    """
+    hidden, lifts = reading.patch.hidden[0], reading.patch.values[0] - reading.base_weights
+    lifts = np.where(np.isnan(lifts) | hidden, 0.0, lifts)
     keys = [key for key in np.argsort(-lifts, kind="stable").tolist() if not hidden[key]]
     return [key for key in keys if key != left_out] or keys
-
-
-def _lifts(reading: MapRow) -> np.ndarray:
-    """Return each key's weight minus what other tokens give it, or give the key at its distance; 0
-    where no other token can see it, or the row's own token cannot."""
-    lifts = reading.patch.values[0] - reading.base_weights
-    return np.where(np.isnan(lifts) | reading.patch.hidden[0], 0.0, lifts)
 
 
 def generation_film(inspection: Inspection) -> tuple[Shot, ...]:

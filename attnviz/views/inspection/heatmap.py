@@ -14,7 +14,6 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.weighted_maps import find_answer_gradients
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.heads.head import Head
-from attnviz.heads.side import token_side
 from attnviz.options.values import Merge, Weigh
 from attnviz.traces.trace import Layer
 from attnviz.views.attention_facts import do_rows_sum_to_one
@@ -22,6 +21,7 @@ from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, ROW_SUM_NOTE, Ax
 from attnviz.views.grids.grid import Grid, with_common_scales
 from attnviz.views.grids.overview import MAX_CELLS_PER_SIDE, Flag, Overview
 from attnviz.views.heads.grid import side_axis
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.inspection.map_numbers import (
     head_name,
     map_scale,
@@ -137,14 +137,10 @@ def weighing_sentences(inspection: Inspection) -> Iterator[str]:
     if weigh == "norm":
         yield from _first_token_sentences(inspection)
     if weigh == "gradient":
-        yield _gradient_sentence(inspection)
-
-
-def _gradient_sentence(inspection: Inspection) -> str:
-    gradients = find_answer_gradients(inspection.trace, inspection.options)
-    token_name = side_label(token_side(inspection.trace.tokens), gradients.position)
-    where_text = f"{'after' if gradients.next else 'at'} {token_name}"
-    return f'gradient of the score of "{bidi_isolated(gradients.answer)}" {where_text}'
+        gradients = find_answer_gradients(inspection.trace, inspection.options)
+        token_name = quoted_token(inspection.trace.tokens, gradients.position)
+        where_text = f"{'after' if gradients.next else 'at'} {token_name}"
+        yield f'gradient of the score of "{bidi_isolated(gradients.answer)}" {where_text}'
 
 
 def _first_token_sentences(inspection: Inspection) -> Iterator[str]:
@@ -180,8 +176,8 @@ def heads_overview(
     Maps of long texts are pooled. Refuses --log if any number is below 0.
     """
     maps, looking = inspection.maps, inspection.options
-    layers = list(dict.fromkeys(map(_layer_number, maps)))
-    heads = list(dict.fromkeys(_head_number(each) for each in maps))
+    places = [_place_in_model(each) for each in maps]
+    layers, heads = (list(dict.fromkeys(numbers)) for numbers in zip(*places, strict=True))
     patches = [_overview_patch(each.cells) for each in maps]
     values = np.stack([patch.values for patch in patches]).astype(np.float32)
     if values.size and values.min() < 0:
@@ -195,9 +191,7 @@ def heads_overview(
         columns=_overview_axis("head", "H", heads),
         groups=_key_value_groups(maps),
         names=tuple(each.name for each in maps),
-        map_cells=tuple(
-            (layers.index(_layer_number(each)), heads.index(_head_number(each))) for each in maps
-        ),
+        map_cells=tuple((layers.index(layer), heads.index(head)) for layer, head in places),
         values=values,
         hidden=np.stack([patch.hidden for patch in patches]),
         query_axis=side_axis("query (reads)", first_map.rows, prompt),
@@ -213,12 +207,9 @@ def heads_overview(
     )
 
 
-def _layer_number(attention_map: Head) -> int | None:
-    return None if attention_map.merged_heads else attention_map.layer.layer
-
-
-def _head_number(attention_map: Head) -> int | None:
-    return None if attention_map.merged_heads else attention_map.number
+def _place_in_model(head: Head) -> tuple[int | None, int | None]:
+    """Return the numbers of a map's layer and head; of a merged map None."""
+    return (None, None) if head.merged_heads else (head.layer.layer, head.number)
 
 
 def _overview_axis(counts: str, letter: str, numbers: Sequence[int | None]) -> Axis:
@@ -235,11 +226,11 @@ def _key_value_groups(maps: Sequence[Head]) -> tuple[int, ...]:
     single = [each for each in maps if not each.merged_heads]
     layers: dict[int, Layer] = {each.layer.layer: each.layer for each in single}
     shared = {each.heads // each.kv_heads for each in layers.values()}
-    heads = list(dict.fromkeys(_head_number(each) for each in maps))
-    if len(shared) != 1 or shared == {1} or None in heads:
+    heads = list(dict.fromkeys(each.number for each in single))
+    if len(shared) != 1 or shared == {1} or len(single) < len(maps):
         return ()
     (group_size,) = shared
-    return tuple(head // group_size for head in heads if head is not None)
+    return tuple(head // group_size for head in heads)
 
 
 def _overview_patch(cells: Cells) -> Patch:

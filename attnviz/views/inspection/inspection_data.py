@@ -6,15 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from attnviz.analysis.inspection.inspect_options import (
     HIDE_OPTIONS,
     UNITS_BY_OPTION,
     InspectOptions,
 )
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.token_query import MapRow, TokenLink, TokenQuery, command_options
+from attnviz.analysis.inspection.token_query import (
+    MapLink,
+    MapRow,
+    TokenLink,
+    TokenQuery,
+    command_options,
+)
 from attnviz.cells import FULL_SLICE
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side
@@ -31,6 +35,7 @@ from attnviz.views.view import (
     head_columns,
     named_head_document,
 )
+from attnviz.wording.numbers import number_or_none
 
 LINK_HEADER = (
     *HEAD_COLUMNS,
@@ -117,11 +122,7 @@ def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
     ranked = [
         {
             **named_head_document(map_link.map.name),
-            "weight": map_link.weight,
-            "others": map_link.others.mean if map_link.others.count else None,
-            "base": None if np.isnan(map_link.base) else map_link.base,
-            "lift": map_link.lift if map_link.sees else None,
-            "rank in its row": map_link.rank,
+            **_link_numbers(map_link),
             "most tokens attend to it": map_link.others.attend_most,
         }
         for map_link in link.ranked_links
@@ -129,6 +130,17 @@ def _link_document(inspection: Inspection, link: TokenLink) -> Contents:
     query = attention_map.rows.numbers[link.token_query.row]
     key = attention_map.columns.numbers[link.column]
     return extended_document(inspection, {"link": {"from": query, "to": key, "ranked": ranked}})
+
+
+def _link_numbers(link: MapLink) -> dict[str, float | None]:
+    """Return the numbers of a link in one map; None where there is none."""
+    return {
+        "weight": link.weight,
+        "others": link.others.mean if link.others.count else None,
+        "base": number_or_none(link.base),
+        "lift": link.lift if link.sees else None,
+        "rank in its row": link.rank,
+    }
 
 
 def _map_document(attention_map: Head) -> Contents:
@@ -188,13 +200,7 @@ def _link_lines(token_link: TokenLink) -> Iterator[TableLines]:
         tuple(f"{columns.numbers[key]} {columns.labels[key]}" for key in top_keys),
     ))  # fmt: skip
     others = [link.others for link in ranked]
-    numbers: tuple[list[float | None], ...] = (
-        [link.weight for link in ranked],
-        [each.mean if each.count else None for each in others],
-        [None if np.isnan(link.base) else link.base for link in ranked],
-        [link.lift if link.sees else None for link in ranked],
-        [link.rank for link in ranked],
-        [link.map_row.peak for link in ranked],
-        [each.attend_most_count / each.count if each.count else None for each in others],
-    )
-    yield TableLines((), words, numbers)
+    numbers = map(list, zip(*(_link_numbers(link).values() for link in ranked), strict=True))
+    peaks = [link.map_row.peak for link in ranked]
+    most = [each.attend_most_count / each.count if each.count else None for each in others]
+    yield TableLines((), words, (*numbers, peaks, most))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.analysis.inspection.maps import find_hidden_tokens, full_side, measure_hidden_shares
+from attnviz.analysis.inspection.maps import find_hidden_tokens, full_side, measure_hidden_share
 from attnviz.analysis.inspection.token_query import (
     MapLink,
     MapRow,
@@ -335,7 +335,7 @@ def left_out_sentences(
     if token_query is not None:
         rows = token_query.map_rows[0].map.rows
         queries, query_name = rows.groups[token_query.row], side_label(rows, token_query.row)
-    shares = measure_hidden_shares(maps, looking, queries)
+    shares = [measure_hidden_share(each, looking, queries) for each in maps]
     quantity = f"the {SHARED_QUANTITIES[looking.weigh]}{f' of {query_name}' if query_name else ''}"
     if looking.merge == "rollout":
         quantity = f"what {query_name or 'tokens'} draw{'s' if query_name else ''} on"

@@ -87,10 +87,9 @@ def is_long(inspection: Inspection) -> bool:
 
 def chosen_long_heads(inspection: Inspection, *, all_of_layers: bool = False) -> list[Head]:
     """Return the chosen heads, or all heads of their layers."""
-    trace, options = inspection.trace, inspection.options
+    trace, chosen = inspection.trace, inspection.head_maps
     if all_of_layers:
-        options = replace(options, head=None, layer=options.layer)
-    chosen = maps_of_heads(trace, options) if all_of_layers else inspection.head_maps
+        chosen = maps_of_heads(trace, replace(inspection.options, head=None))
     return [measured_head(trace, each.layer, each.number) for each in chosen]
 
 
@@ -101,9 +100,9 @@ def show_map(inspection: Inspection) -> Panels:
     return screen, picture, f"{head.title}: {whole_finding(head)}"
 
 
-def show_maps(inspection: Inspection) -> list[Group]:
+def show_maps(inspection: Inspection) -> Group:
     grids = (head_grid(head, log=inspection.options.log) for head in chosen_long_heads(inspection))
-    return [Group("weights", tuple(grids))]
+    return Group("weights", tuple(grids))
 
 
 def show_row(inspection: Inspection, query: int | str) -> Panels:
@@ -114,13 +113,8 @@ def show_row(inspection: Inspection, query: int | str) -> Panels:
     if len(heads) == 1:
         [head] = heads
         own_row = head.row(row)
-        bars, table = (
-            Group(name, (panel,))
-            for name, panel in (
-                ("readings", row_bars(own_row)),
-                ("along the text", row_table(own_row)),
-            )
-        )
+        bars = Group("readings", (row_bars(own_row),))
+        table = Group("along the text", (row_table(own_row),))
         return [bars, table], [bars], f"{head.title}: {row_finding(own_row)}"
     rows = [head.row(row) for head in heads]
     weights = np.stack([each.facts.cells.values[0].astype(float) for each in rows])

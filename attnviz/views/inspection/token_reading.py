@@ -105,21 +105,17 @@ def ranked_tokens(token_query: TokenQuery, scale: Scale) -> RankedBars:
         remarks.append(f"{where}: {weight}")
         if not np.isnan(reading.base_weights[key]):
             mean_weight = float(reading.base_weights[key])
-            others = (
-                share_text(mean_weight)
-                if looking.weigh == "weight"
-                else format_map_value(mean_weight, looking)
-            )
-            remarks[-1] += f" (others {others})"
+            is_weight = looking.weigh == "weight"
+            base = share_text(mean_weight) if is_weight else format_map_value(mean_weight, looking)
+            remarks[-1] += f" (others {base})"
     title, weights = f"its mean {measure_name(looking)}", [float(values[key]) for key in keys]
     rows = Axis("", "token", labels, numbers)
-    note = _others_note(token_query, "the key")
-    if not by_lift:
-        return ranked_bars(title, rows, weights, remarks, looking, scale, note=note)
-    note = f"{note} · {LIFT_ORDER_NOTE} · largest in the named head"
-    other_means = [float(mean.base_weights[key]) for key in keys]
+    note, others = _others_note(token_query, "the key"), list[float]()
+    if by_lift:
+        note = f"{note} · {LIFT_ORDER_NOTE} · largest in the named head"
+        others = [float(mean.base_weights[key]) for key in keys]
     return ranked_bars(
-        title, rows, weights, remarks, looking, scale, other_values=other_means, note=note
+        title, rows, weights, remarks, looking, scale, other_values=others, note=note
     )
 
 

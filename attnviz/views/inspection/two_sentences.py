@@ -518,13 +518,8 @@ def _head_change_document(sentences: TraceComparison, head: HeadComparison) -> C
 
 def _head_change_lines(sentences: TraceComparison) -> Iterator[TableLines]:
     """Yield all lines of the table at once, one per head, with the link that changes most."""
-    heads, links = sentences.heads, [*map(sentences.link, sentences.heads)]
-    words = WordColumns((
-        *head_columns(head.name for head in heads),
-        tuple(sentences.rows.name(link.row) for link in links),
-        tuple(sentences.columns.name(link.column) for link in links),
-    ))  # fmt: skip
-    divergences = [head.divergence for head in heads]
-    before, after = [link.before for link in links], [link.after for link in links]
-    others = [number_or_none(change_by_others(sentences, head)) for head in heads]
-    yield TableLines((), words, (divergences, before, after, others))
+    heads = [_head_change_document(sentences, head) for head in sentences.heads]
+    names = head_columns(head.name for head in sentences.heads)
+    tokens = (tuple(each[name] for each in heads) for name in ("query", "key"))
+    numbers = ([each[name] for each in heads] for name in ("apart", "before", "after", "others"))
+    yield TableLines((), WordColumns((*names, *tokens)), tuple(numbers))

@@ -220,7 +220,7 @@ def _show_long_text(inspection: Inspection) -> ShownInspection:
         return replace(_show_heads(inspection), data=data)
     sentences = head_kind_sentences(inspection)
     excerpt = Excerpt((_overview_group(inspection),), "--full shows every map")
-    groups = tuple(long_heads.show_maps(inspection))
+    groups = (long_heads.show_maps(inspection),)
     return ShownInspection(groups, data, _last_sentence_title(sentences), sentences, excerpt)
 
 
@@ -407,12 +407,10 @@ def _show_query(inspection: Inspection, query: int | str) -> ShownInspection:
     """Return what one token attends to: the coloured sentence, and bars for several maps."""
     token_query = build_token_query(inspection.maps, inspection.options, query)
     parts = reading_parts(token_query)
-    data = reading_data(inspection, token_query)
-    closing = (
-        *map(as_sentence, sink_sentences(token_query)),
-        *_left_out_closing(inspection, token_query),
-    )
-    return ShownInspection((Group("reading", parts),), data, reading_title(token_query), closing)
+    data, title = reading_data(inspection, token_query), reading_title(token_query)
+    sinks = map(as_sentence, sink_sentences(token_query))
+    closing = (*sinks, *_left_out_closing(inspection, token_query))
+    return ShownInspection((Group("reading", parts),), data, title, closing)
 
 
 def _left_out_closing(
