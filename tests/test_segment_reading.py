@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import attnviz
 from attnviz import AttnvizError, Inspection, inspect, trace
-from attnviz.analysis.inspection.segment_reading import SINK, SegmentReading
+from attnviz.analysis.inspection.segment_reading import SegmentReading
 from attnviz.cli.app import run_command_line
 from tests.claims_of_titles import percent_matches
 from tests.conftest import Attnviz
@@ -121,7 +121,7 @@ def test_the_sink_has_keys_that_most_tokens_read_most(small_transformer: Saved) 
     expected = {0, *np.flatnonzero(counts >= max(1, 0.05 * heads)).tolist()}
 
     assert {*reading.sinks} == expected | reading.trace.tokens.special
-    assert reading.segments.labels[0] == SINK
+    assert reading.segments.labels[0] == "sink"
 
 
 def test_a_long_text_gives_the_shares_that_its_matrices_give(small_transformer: Saved) -> None:
@@ -231,7 +231,7 @@ def test_what_is_said_of_a_hidden_segment_is_what_changes(
     falls = effect.likely_without < effect.likely
     assert (f'"{effect.answer}" falls from' in sentence) == falls
     assert (f'"{effect.other_answer}" is likeliest' in sentence) == bool(effect.other_answer)
-    read = [link for link in inspection.ranking if link.stands_out and link.segment == 1]
+    read = [link for link in inspection.segments.links[0] if link.stands_out and link.segment == 1]
     changes = abs(effect.likely - effect.likely_without) >= 0.1 or bool(effect.other_answer)
     assert any("disagree" in each for each in others) == (bool(read) != changes)
 
@@ -372,7 +372,10 @@ def test_all_ways_give_the_same_reading(small_transformer: Saved) -> None:
     assert isinstance(from_trace, Inspection)
     assert len({view.headline for view in views}) == 1
     assert views[0].render(".csv") == views[1].render(".csv")
-    excesses = [link.excess for link in from_trace.ranking]
+    assert [link.name for link in from_trace.ranking] == [
+        link.name for link in from_trace.segments.links[0]
+    ]
+    excesses = [link.excess for link in from_trace.segments.links[0]]
     assert excesses == sorted(excesses, reverse=True)
     header, *rows = csv.reader(io.StringIO(from_trace.to_csv()))
     assert header == ["layer", "head", "name", "query number", "query", "segment number",

@@ -221,7 +221,7 @@ def test_messages_are_where_the_template_of_each_family_puts_them(
     text_of = dict(zip(groups, words, strict=True))
     assert text_of["user 1"] == text_of["user 2"]
     assert groups["user 1"] < groups["assistant"] < groups["user 2"]
-    assert load(tmp_path / "trace.npz").tokens == tokens
+    assert load(str(tmp_path / "trace.npz")).tokens == tokens
 
 
 @pytest.mark.slow("processes")

@@ -58,6 +58,7 @@ Shares = Float[np.ndarray, "query head segment"]
 class SegmentLink:
     """How much one token reads of one segment in one head, beside what it is compared with."""
 
+    name: str  # of the head
     head: int
     query: int
     segment: int
@@ -191,6 +192,7 @@ class SegmentReading:
         """Return what a query reads of a segment in a head, all by their indices."""
         shares, evens, others = self.tables
         return SegmentLink(
+            name=self.heads[head].name,
             head=head,
             query=query,
             segment=segment,

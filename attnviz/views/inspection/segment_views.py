@@ -104,7 +104,7 @@ def _clearest_amount(reading: SegmentReading) -> ComparedAmount:
 def _standout_text(reading: SegmentReading, amount: ComparedAmount) -> str:
     link = reading.clearest
     assert link is not None
-    where, who = reading.heads[link.head].name, who_reads(reading, link.query)
+    where, who = link.name, who_reads(reading, link.query)
     segment = segment_text(reading, link.segment)
     return f"In {where}, {who} reads {segment} {amount.text} ({amount.base})"
 
@@ -113,7 +113,7 @@ def _nothing_clear_text(reading: SegmentReading, amount: ComparedAmount) -> str:
     link = reading.clearest
     assert link is not None
     who, segment = who_reads(reading, link.query), segment_text(reading, link.segment)
-    head = reading.heads[link.head].name
+    head = link.name
     return (
         f"No {reading.segments.unit} stands out in what {who} reads; the closest is "
         f"{segment.rstrip(',')} in {head}: {amount.text} ({amount.base})"
@@ -223,9 +223,7 @@ def head_bars(
     clear, count = sum(link.stands_out for link in links), len(links)
     links = links[:most]
     values = np.array([link.share for link in links])
-    names = tuple(
-        f"{reading.heads[link.head].name} · {_axis_name(reading, link.segment)}" for link in links
-    )
+    names = tuple(f"{link.name} · {_axis_name(reading, link.segment)}" for link in links)
     segments = {link.segment for link in links if link.stands_out}
     of = f" {_short_segment_text(reading, *segments)}" if len(segments) == 1 else ""
     verb = "reads" if clear < 2 else "read"
@@ -266,7 +264,7 @@ def word_bars(reading: SegmentReading, inspection: Inspection) -> RankedBars:
         "what the model reads most above its base rate, writing each word",
         Axis("", "word", tuple(map(side.label, positions)), numbers),
         values,
-        [f"{_axis_name(reading, link.segment)} in {reading.heads[link.head].name}"
+        [f"{_axis_name(reading, link.segment)} in {link.name}"
          for link in links],
         inspection.options,
         row_scale(np.array(values), inspection.options),
