@@ -248,6 +248,7 @@ def copying_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+@pytest.mark.slow("training")
 @pytest.mark.parametrize("place", [0, 2])
 def test_the_segment_with_the_needle_stands_out_wherever_it_is(
     place: int, copying_model: str
@@ -402,6 +403,7 @@ def test_documents_are_joined_and_named_on_the_command_line(
     assert attnviz("run", *documents, "it was", "--model", folder).out.count("b.txt") > 0
 
 
+@pytest.mark.slow("processes")
 def test_the_first_screen_is_one_screen(small_transformer: Saved) -> None:
     folder = str(small_transformer("llama"))
     call = [sys.executable, "-m", "attnviz", "inspect", PROMPT, "--model", folder,
@@ -433,6 +435,7 @@ def test_a_film_has_a_frame_for_each_word_with_shares_on_one_scale(
         assert each.grid.values[:, 0] == pytest.approx(reading.tables[0][query, head])  # type: ignore[union-attr]
 
 
+@pytest.mark.slow("formats")
 def test_a_deck_has_slides_of_bars_whose_titles_are_those_of_the_slides(
     small_transformer: Saved,
 ) -> None:

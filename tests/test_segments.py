@@ -241,6 +241,7 @@ def test_a_message_that_a_template_drops_or_rewrites_is_refused_by_its_number_an
         trace(json.dumps(MESSAGES), model=str(folder), chat=True)
 
 
+@pytest.mark.slow("processes")
 def test_all_conversations_are_filled_in_by_one_process(small_transformer: Saved) -> None:
     class Tokenizer:
         special_tokens_map: dict[str, str] = {}
