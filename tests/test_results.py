@@ -271,6 +271,7 @@ def results() -> Iterator[Any]:
     yield attnviz.inspect(animal_trace(), head="L5H11", query="it")
     yield attnviz.inspect(animal_trace(), head=["L5H11", "L5H10"], by="effect", pairs=2)
     yield attnviz.trace("the keys near the cabinet", model="agreement")
+    yield attnviz.inspect("It slept. It woke. It", segments="sentences").segments
     yield from (attnviz.compare("I am"), attnviz.steps("I am"), rank("agreement"))
     yield attnviz.from_weights(WEIGHTS, np.array(["I", "am"]))
     yield from (attnviz.example("simplified"), task_of("reverse"), attnviz.Settings())
@@ -294,9 +295,9 @@ def values_in(result: object) -> dict[int, Any]:
             for name, each in python.getmembers(type(value)):
                 attributes += [name] * isinstance(each, (property, cached_property))
             for name in dict.fromkeys(attributes):
-                # An Inspection that is not by effect has no effects, and weights in memory have no
-                # summary.
-                refusing = ("effects", "summary", "map_summary", "streamed")
+                # An Inspection that is not by effect has no effects, one of a single paragraph no
+                # segments, and weights in memory have no summary.
+                refusing = ("effects", "segments", "summary", "map_summary", "streamed")
                 if not name.startswith("_") and name not in refusing:
                     visit(getattr(value, name), depth + 1)
 

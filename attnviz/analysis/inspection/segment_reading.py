@@ -40,6 +40,7 @@ from attnviz.traces import toml_reader
 from attnviz.traces.randomness import random_weight_sources
 from attnviz.traces.trace import Trace
 from attnviz.traces.trained.captured_attention import HiddenKeys
+from attnviz.wording.words import with_summary
 
 if TYPE_CHECKING:
     from attnviz.analysis.inspection.effects import HiddenEffect
@@ -86,6 +87,7 @@ class SegmentLink:
         return self.excess >= MIN_PATTERN_EXCESS and self.lift >= MIN_LIFT
 
 
+@with_summary
 @dataclass(frozen=True, eq=False)
 class SegmentReading:
     """What some tokens of a text read of its segments: of each head a share for each segment.
