@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
@@ -456,3 +458,46 @@ def test_json_has_the_effect_and_the_tokens_of_each_segment(small_transformer: S
     tokens = sorted(token for each in document["segments"] for token in each["tokens"])
     assert tokens == [*range(1, len(inspection.trace.tokens) + 1)]
     assert attnviz.inspect is inspect
+
+
+@pytest.mark.parametrize(
+    "segments", [{"A": 3}, {"A": (1, 2)}, {3: "it"}, {"A": b"it"}, {"A": range(0, 4, 2)}]
+)
+def test_segments_of_other_types_are_refused_in_two_lines(segments: Any) -> None:
+    with pytest.raises(AttnvizError, match="should be a text or some tokens") as refusal:
+        inspect("It slept. It woke.", segments=segments)
+
+    assert refusal.value.hint
+
+
+def test_segments_that_no_option_can_name_have_no_command() -> None:
+    text = "It slept. It woke."
+    traced = trace(text, model="minilm")
+
+    for named in (inspect(text, segments={"A": "It slept."}), traced.segments({"A": "It slept."})):
+        assert named.view().command is None
+    assert traced.view(segments={"A": "It slept."}).command is None
+    command = traced.segments("sentences").view().command
+    assert command is not None
+    assert command.line.endswith("--segments sentences")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_document_may_be_a_pipe_and_may_be_called_as_the_question_is(
+    small_transformer: Saved, tmp_path: Path, attnviz: Attnviz
+) -> None:
+    pipe, out = tmp_path / "pipe", tmp_path / "shares.csv"
+    os.mkfifo(pipe)
+    (tmp_path / "question").write_text("the street was too")
+    writer = threading.Thread(target=pipe.write_text, args=("the animal was tired",))
+    writer.start()
+
+    result = attnviz(
+        *("inspect", "--document", str(pipe), "--document", str(tmp_path / "question")),
+        *("it was", "--model", str(small_transformer("llama")), "--out", str(out)),
+    )
+
+    writer.join()
+    assert result.status == 0, result.err
+    names = {row["segment"] for row in csv.DictReader(io.StringIO(out.read_text()))}
+    assert names == {"sink", "pipe", "question 1", "question"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -82,7 +83,8 @@ def inspect_command(options: InspectCommandOptions) -> None:
     attnviz inspect "The animal was tired" --layer 4 --head 7 -o head.png
     """
     output.refuse_undeliverable(options, suffixes())
-    looking = shared(options, InspectOptions, segments=text_source.chosen_segments(options, ""))
+    documents = text_source.read_documents(options)
+    looking = shared(options, InspectOptions, segments=options.segments or documents or None)
     refuse_lines_without_picture(looking.as_, options)
     model_overrides = _model_overrides(options, looking)
     settings = validated_settings(
@@ -108,8 +110,9 @@ def inspect_command(options: InspectCommandOptions) -> None:
         layers=looking.kept_layers,
         model_overrides=model_overrides,
         while_tracing=checking_words,
+        documents=documents,
     )
-    _deliver_inspection(trace, looking, options)
+    _deliver_inspection(trace, looking, options, documents)
 
 
 def _model_overrides(options: InspectCommandOptions, looking: InspectOptions) -> dict[str, Any]:
@@ -133,15 +136,18 @@ def _deliver_effects_on_texts(
 
 
 def _deliver_inspection(
-    trace: Trace, looking: InspectOptions, options: InspectCommandOptions
+    trace: Trace,
+    looking: InspectOptions,
+    options: InspectCommandOptions,
+    documents: Mapping[str, str],
 ) -> None:
     """Deliver what the heads of a trace do, and check their numbers if that is asked for."""
     from attnviz.analysis.inspection.inspection import Inspection
 
     changed = changed_beside_output(options, *SOURCES) | {"query": options.query}
     text = trace.text or ""
-    looking = replace(looking, segments=text_source.chosen_segments(options, text))
-    argument = trace.text and text_source.without_documents(options, text)
+    looking = replace(looking, segments=text_source.chosen_segments(options, documents, text))
+    argument = trace.text and text_source.without_documents(documents, text)
     command = Command(name="inspect", argument=argument, options=changed)
     track = partial(with_progress_bar, label="switching heads off", quiet=options.quiet)
     view = Inspection(trace=trace, options=looking, track=track).view_for_command(command=command)

@@ -116,7 +116,8 @@ def run_command(options: RunOptions) -> None:
     output.refuse_undeliverable(options, suffixes())
     settings = validated_settings(options, *SETTING_GROUPS, model=options.model)
     refuse_unshowable(options, settings)
-    trace = trace_from_options("run", options, settings)
+    documents = text_source.read_documents(options)
+    trace = trace_from_options("run", options, settings, documents=documents)
     if not environment.is_first_process():
         return
     with with_timer("working out weights", quiet=options.quiet):
@@ -128,7 +129,7 @@ def run_command(options: RunOptions) -> None:
             log=options.log,
             part=options.part,
             live=options.live,
-            segments=text_source.chosen_segments(options, trace.text or ""),
+            segments=text_source.chosen_segments(options, documents, trace.text or ""),
         )
     checks = run_checks(trace) if options.verify else []
     output.deliver_view(view, options)
@@ -187,19 +188,20 @@ def trace_from_options(
     layers: tuple[int, ...] | None = None,
     model_overrides: Mapping[str, object] = MappingProxyType({}),
     while_tracing: Callable[[], AbstractContextManager[None]] = nullcontext,
+    documents: Mapping[str, str] = MappingProxyType({}),
 ) -> Trace:
     """Return the trace of the command's text, or read the one after --trace.
 
     Refuses impossible settings and unusable texts before torch is loaded. `layers`: indices of the
     layers of a trained model to keep; None keeps all of them. `model_overrides`: the model that
     made a saved trace, where it is named again. `while_tracing`: makes a context in which the text
-    is traced.
+    is traced. `documents`: what stands before the text.
     """
     saved = getattr(options, "trace", None)
     quiet = getattr(options, "quiet", False)
     if saved is None:
         early_checks.refuse_impossible_settings(settings)
-        words = text_source.read_text_if_needed(options, settings, f"attnviz {name}")
+        words = text_source.read_text_if_needed(options, settings, f"attnviz {name}", documents)
         query, key, part, way = (
             getattr(options, each, None) for each in ("query", "key", "part", "as_")
         )
@@ -226,7 +228,7 @@ def trace_from_options(
             while_tracing(),
         ):
             return trace(words, shared_settings, command=command, kept=layers)
-    if getattr(options, "document", None):
+    if documents:
         problem = f"{opt.document} stands before a text, and {opt.trace} is a finished trace"
         raise AttnvizError(problem, "leave one of them out", about="document")
     files.refuse_missing_file(Path(saved), "read a trace from")

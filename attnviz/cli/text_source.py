@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from attnviz.cli.messages import print_message
 from attnviz.errors import AttnvizError, opt
 from attnviz.learning.task_names import TASKS
 from attnviz.machine import environment, files
+from attnviz.options.heads import SegmentOptions
 from attnviz.options.traces import SourceOptions
+from attnviz.tokens.segments import OWN_NAMES
 from attnviz.traces.models.shipped import load_card
 from attnviz.traces.trained.model_location import is_trained
 from attnviz.wording.commands import shell_quote
@@ -25,45 +28,59 @@ if TYPE_CHECKING:
     from attnviz.traces.trace import Trace
 
 TRAINED_MODEL_SENTENCE = "The animal did not cross the street because it was too tired"
+QUESTION = "question"  # the segment behind the documents
 EXAMPLE_WORD_COUNT = 3  # words, of those that a model knows
 
 
-def read_text_if_needed(source: SourceOptions, settings: Settings, command: str) -> str | None:
+def read_text_if_needed(
+    source: SourceOptions,
+    settings: Settings,
+    command: str,
+    documents: Mapping[str, str] = MappingProxyType({}),
+) -> str | None:
     """Return the text of a command; None if only --given is there, whose file may name the tokens.
 
-    The text is the argument, the file of --file, or standard input, without the last line break.
-    Refuses a text beside --file, a missing text, and bytes that are not UTF-8.
+    The text is the argument, the file of --file, or standard input, without the last line break;
+    the documents stand before it. Refuses a text beside --file, a missing text, and bytes that are
+    not UTF-8.
     """
     if settings.given is not None and source.text is None and source.file is None:
         return None
-    text = _read_text_source(source, settings.model, command)
-    return "\n\n".join([*document_texts(source).values(), text])
+    return f"{_joined(documents)}{_read_text_source(source, settings.model, command)}"
 
 
-def document_texts(source: SourceOptions) -> dict[str, str]:
-    """Return the texts of --document by the names of their files, numbered where they are equal."""
-    paths: list[Path] = getattr(source, "document", [])
-    names, texts = [path.name for path in paths], dict[str, str]()
-    for index, path in enumerate(paths):
-        number = f" {names[: index + 1].count(path.name)}" * (names.count(path.name) > 1)
+def read_documents(source: SegmentOptions) -> dict[str, str]:
+    """Return the texts of --document by the names of their files, numbered where they are equal.
+
+    Each is read here alone: what a pipe holds can be read once.
+    """
+    names, texts = [path.name for path in source.document], dict[str, str]()
+    for index, path in enumerate(source.document):
+        is_taken = names.count(path.name) > 1 or path.name in (QUESTION, *OWN_NAMES)
+        number = f" {names[: index + 1].count(path.name)}" * is_taken
         text = texts[f"{path.name}{number}"] = files.read_text(path)
         if not text.strip():
             raise AttnvizError(f"the document '{path}' is empty", "leave it out", about="document")
     return texts
 
 
-def without_documents(source: SourceOptions, text: str) -> str:
+def _joined(documents: Mapping[str, str]) -> str:
+    return "".join(f"{text}\n\n" for text in documents.values())
+
+
+def without_documents(documents: Mapping[str, str], text: str) -> str:
     """Return what stands behind the documents of a text."""
-    return text.removeprefix("\n\n".join([*document_texts(source).values(), ""]))
+    return text.removeprefix(_joined(documents))
 
 
-def chosen_segments(source: SourceOptions, text: str) -> str | dict[str, str] | None:
+def chosen_segments(
+    source: SegmentOptions, documents: Mapping[str, str], text: str
+) -> str | dict[str, str] | None:
     """Return the kind of segments that is asked for; without one the documents of a text, and what
     stands behind them, by name; None without any."""
-    kind: str | None = getattr(source, "segments", None)
-    if kind is not None or not (documents := document_texts(source)):
-        return kind
-    return {**documents, "question": without_documents(source, text)}
+    if source.segments is not None or not documents:
+        return source.segments
+    return {**documents, QUESTION: without_documents(documents, text)}
 
 
 def _read_text_source(source: SourceOptions, model: str | None, command: str) -> str:

@@ -150,8 +150,8 @@ class RegroupedCells(Cells):
         )
         members = np.ix_(row_indices - first, column_indices)
         heights = np.array([len(group) for group in row_groups])[:, None]
-        values = _sum_groups(inner.values[members].astype(np.float64), row_groups, column_groups)
-        visible = _sum_groups(~inner.hidden[members], row_groups, column_groups)
+        values = sum_groups(inner.values[members].astype(np.float64), row_groups, column_groups)
+        visible = sum_groups(~inner.hidden[members], row_groups, column_groups)
         return Patch(values / heights, visible == 0)
 
 
@@ -166,7 +166,7 @@ class NormalizedCells(DerivedCells):
         return Patch(values[:, columns], patch.hidden[:, columns])
 
 
-def _sum_groups(numbers: np.ndarray, row_groups: Groups, column_groups: Groups) -> np.ndarray:
+def sum_groups(numbers: np.ndarray, row_groups: Groups, column_groups: Groups) -> np.ndarray:
     """Return the sums over groups of adjacent rows and columns; the numbers themselves if every
     group has one."""
     if numbers.shape == (len(row_groups), len(column_groups)):

@@ -217,7 +217,7 @@ def _role_parts(read: TextAsRead) -> list[Part]:
     if not roles or read.tokens.read != read.text:
         raise AttnvizError(
             f"{opt.segments:roles} are the messages of a conversation, and this text is none",
-            f"give a list of messages: {opt.chat} messages.json",
+            f"give a list of messages as the text, with {opt.chat}",
             about="segments",
         )
     names, parts = [name for name, _, _ in roles], list[Part]()

@@ -180,6 +180,7 @@ def view_heads(trace: Trace, choices: TraceChoices) -> View:
     inspection = Inspection(trace=trace, options=options)
     changed = command_options(inspection.trace, inspection.options)
     is_whole = changed.keys().isdisjoint(("layer", "head"))
+    is_whole &= not isinstance(options.segments, Mapping)  # which no option can name
     command = source_command("run", build_source(trace), **changed) if is_whole else None
     return view_of_inspection(inspection, command=command)
 

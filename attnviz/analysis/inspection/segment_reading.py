@@ -22,14 +22,13 @@ from attnviz.analysis.inspection.patterns import (
 )
 from attnviz.cells import FULL_SLICE
 from attnviz.errors import AttnvizError, opt, unknown_name_error
-from attnviz.heads.changes import in_groups
+from attnviz.heads.changes import in_groups, sum_groups
 from attnviz.heads.head import Head
 from attnviz.machine import files
 from attnviz.tokens.grouping import Grouping, Groups
 from attnviz.tokens.segments import (
     ANSWER,
     REST,
-    SEGMENT_KINDS,
     SINK,
     TEMPLATE,
     NamedSegments,
@@ -293,10 +292,10 @@ def _shares_of_rows(
     What a model gives to no key, but to a score of its own, goes to the first group, the sink.
     """
     patch = head.cells.window(rows, FULL_SLICE)
-    order = np.concatenate(groups)
-    starts = np.cumsum([0, *map(len, groups[:-1])])
-    shares = np.add.reduceat(patch.values[:, order], starts, axis=1, dtype=np.float64)
-    visible = np.add.reduceat(~patch.hidden[:, order], starts, axis=1, dtype=np.int64)
+    members = np.concatenate(groups)
+    each_row = tuple((row,) for row in range(len(patch.values)))
+    shares = sum_groups(patch.values[:, members].astype(np.float64), each_row, groups)
+    visible = sum_groups(~patch.hidden[:, members], each_row, groups)
     totals = patch.values.sum(1, dtype=np.float64)
     shares[:, 0] += np.where(totals > 0, np.maximum(1 - totals, 0), 0)
     return shares, visible
@@ -328,20 +327,31 @@ def read_segments(
 
 
 def segment_choice(chosen: str | Mapping[str, Any]) -> str | NamedSegments:
-    """Return a kind of segments, or those of a TOML file by name; refuse another kind or file."""
-    if not isinstance(chosen, str):
-        return dict(chosen)
-    if chosen in SEGMENT_KINDS or not chosen.endswith(SEGMENTS_SUFFIX):
+    """Return a kind of segments, or those that a mapping or a TOML file names; refuse a segment
+    that is neither a text nor some tokens in a row."""
+    if isinstance(chosen, str) and not chosen.endswith(SEGMENTS_SUFFIX):
         return chosen
-    contents = toml_reader.parse(files.read_text(Path(chosen)), chosen)
-    named: dict[str, str | range] = {}
-    for name, value in contents.items():
-        is_span = isinstance(value, list) and [*map(type, value)] == [int, int]
-        if not is_span and not isinstance(value, str):
+    example = "range(11, 80)"
+    if isinstance(chosen, str):
+        contents = toml_reader.parse(files.read_text(Path(chosen)), chosen)
+        chosen, example = (
+            {name: _span_of_pair(value) for name, value in contents.items()},
+            "[12, 80]",
+        )
+    for name, value in chosen.items():
+        is_span = isinstance(value, range) and value.step == 1
+        if not isinstance(name, str) or not (is_span or isinstance(value, str)):
             raise AttnvizError(
-                f"'{name}' in '{chosen}' is no text and no two numbers of tokens",
-                f'write {name} = "its words", or {name} = [12, 80]',
+                f"the segment '{name}' is {value!r}, and should be a text or some tokens",
+                f'write its words, such as "It slept.", or its tokens: {example}',
                 about="segments",
             )
-        named[name] = range(value[0] - 1, value[1]) if is_span else value
-    return named
+    return dict(chosen)
+
+
+def _span_of_pair(value: object) -> object:
+    """Return the first and the last token of a file, from 1, as a range; any other value as it
+    is."""
+    if not isinstance(value, list) or [*map(type, value)] != [int, int]:
+        return value
+    return range(value[0] - 1, value[1])

@@ -37,9 +37,7 @@ def fill_in_template(tokenizer: Any, conversations: Sequence[Sequence[Message]])
     """
     try:
         template = tokenizer.get_chat_template()
-    except MemoryError:
-        raise
-    except Exception as error:  # transformers raises several kinds for an odd template
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # for an odd template
         raise TemplateError(str(error)) from error
     arguments = {
         "conversations": conversations,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -150,8 +150,8 @@ def _film(inspection: Inspection) -> tuple[Shot, ...]:
 
 def _inspect_command(inspection: Inspection) -> Command | None:
     """Return the command that shows this Inspection; None if no command makes its trace, or with a
-    function as metric."""
-    if inspection.metric is not None:
+    function as metric, or segments that no option can name."""
+    if inspection.metric is not None or isinstance(inspection.options.segments, Mapping):
         return None
     command = source_command("inspect", build_source(inspection.trace))
     return command and command.with_options(**command_options(inspection.trace, inspection.options))
