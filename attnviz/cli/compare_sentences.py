@@ -94,8 +94,7 @@ def _deliver_segments(
 
     traces = [first if not isinstance(first, str) else trace(first, settings, command=command)]
     traces.append(trace(options.other, settings, command=command))
-    looking = InspectOptions(segments=options.segments, **chosen)
-    inspections = [inspect(each, segments=looking.segments, **chosen) for each in traces]
+    inspections = [inspect(each, segments=options.segments, **chosen) for each in traces]
     changed = {**changed_options(settings), **chosen, "segments": options.segments}
     view_command = Command(
         name="compare", argument=traces[0].text, second=options.other, options=changed

@@ -19,14 +19,8 @@ def option_fields() -> Mapping[str, Field[Any]]:
     groups: tuple[type, ...] = (
         *(traces.TracingOptions, traces.SavedOptions, traces.MatrixOptions, traces.BlockOptions),
         *(traces.LongTextOptions, comparing.ComparisonOptions, steps.StepOptions),
-        *(
-            heads.SegmentOptions,
-            heads.LookingOptions,
-            heads.CheckOptions,
-            heads.EffectOptions,
-            heads.TestedTaskOptions,
-        ),
-        *(output.ShowOptions, output.DeliveryOptions, output.LiveOptions),
+        *(heads.LookingOptions, heads.CheckOptions, heads.EffectOptions, heads.TestedTaskOptions),
+        *(heads.SegmentOptions, output.ShowOptions, output.DeliveryOptions, output.LiveOptions),
         *(training.TrainingOptions, training.LearnOptions),
     )
     return {each.name: each for group in reversed(groups) for each in own_options(group)}

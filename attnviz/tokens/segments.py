@@ -62,9 +62,9 @@ class TextAsRead:
         borders = [*starts, len(self.text)]
         return [("", *ends) for ends in pairwise(borders)]
 
-    def find(self, name: str, part: str | range, taken: Sequence[Part]) -> Part:
+    def find(self, name: str, part: str | range, others: Sequence[Part]) -> Part:
         """Return where a part is that is named by its text or its tokens: a text that others have
-        `taken` is looked for behind them."""
+        taken is looked for behind them."""
         if name in OWN_NAMES:
             raise _segment_error(f"'{name}' is what another segment is called")
         if isinstance(part, range):
@@ -77,18 +77,18 @@ class TextAsRead:
             if part.stop < len(self.spans):
                 stop = self.spans[part.stop].start
             return name, self.spans[part.start].start, stop
-        wanted = part.strip()
-        if not wanted:
+        words = part.strip()
+        if not words:
             raise _segment_error(f"the segment '{name}' is empty")
-        start = self.text.find(wanted)
-        while any(start < other_stop and other_start < start + len(wanted)
-                  for _, other_start, other_stop in taken) and start >= 0:  # fmt: skip
-            start = self.text.find(wanted, start + 1)
+        start = self.text.find(words)
+        while any(start < other_stop and other_start < start + len(words)
+                  for _, other_start, other_stop in others) and start >= 0:  # fmt: skip
+            start = self.text.find(words, start + 1)
         if start < 0:
-            quoted = shorten_text(" ".join(part.split()), MAX_QUOTED_LETTERS)
-            where = "only where another segment is" if wanted in self.text else "not in the text"
-            raise _segment_error(f"'{name}' is {where}: \"{quoted}\"")
-        return name, start, start + len(wanted)
+            quotation = shorten_text(" ".join(part.split()), MAX_QUOTED_LETTERS)
+            where = "only where another segment is" if words in self.text else "not in the text"
+            raise _segment_error(f"'{name}' is {where}: \"{quotation}\"")
+        return name, start, start + len(words)
 
     def groups(self, parts: Sequence[Part]) -> tuple[list[list[int]], int]:
         """Return the tokens of each part, and last those of none; and how many cross a border.
@@ -192,18 +192,20 @@ def _segments(
     for name, group in zip(names, groups, strict=False):
         if is_named and not group:
             raise _segment_error(f"no token begins in '{name}'")
-    written = range(len(read.spans), len(read.tokens))
-    named = [*zip(names, groups, strict=False), *[(rest, groups[-1])] * is_named]
+    new_tokens = range(len(read.spans), len(read.tokens))
+    labels_and_groups = [*zip(names, groups, strict=False), *[(rest, groups[-1])] * is_named]
     if not is_named:
         words = (map(piece_label, read.text[start:stop].encode(errors="replace").split())
                  for _, start, stop in parts)  # fmt: skip
-        named = [*zip(map(beginning_of_words, words), groups, strict=False)]
-    named.append((ANSWER, [*written]))
-    named = sorted(((name, group) for name, group in named if group), key=lambda each: each[1])
+        labels_and_groups = [*zip(map(beginning_of_words, words), groups, strict=False)]
+    labels_and_groups.append((ANSWER, [*new_tokens]))
+    labels_and_groups = sorted(
+        ((name, group) for name, group in labels_and_groups if group), key=lambda each: each[1]
+    )
     return Segments(
-        tuple(tuple(group) for _, group in named),
-        tuple(name for name, _ in named),
-        tuple(range(1, len(named) + 1)),
+        tuple(tuple(group) for _, group in labels_and_groups),
+        tuple(name for name, _ in labels_and_groups),
+        tuple(range(1, len(labels_and_groups) + 1)),
         unit,
         crossing,
         is_named,

@@ -22,7 +22,7 @@ from attnviz.analysis.inspection.patterns import (
 )
 from attnviz.cells import FULL_SLICE
 from attnviz.errors import AttnvizError, opt, unknown_name_error
-from attnviz.heads.changes import in_groups, sum_groups
+from attnviz.heads.changes import sum_groups
 from attnviz.heads.head import Head
 from attnviz.machine import files
 from attnviz.tokens.grouping import Grouping, Groups
@@ -112,8 +112,7 @@ class SegmentReading:
             keys = most_attended_keys(patch.values[(~patch.hidden).sum(1) > 1])
             for key, queries in zip(*np.unique(keys, return_counts=True), strict=True):
                 heads_by_key[key] += key >= 0 and is_majority(queries, len(keys))
-        is_sink = heads_by_key >= SINK_HEADS_SHARE * len(self.all_heads)
-        is_sink &= heads_by_key > 0
+        is_sink = heads_by_key >= max(1, SINK_HEADS_SHARE * len(self.all_heads))
         is_sink[[0, *({*range(len(is_sink))} - {*self._number_of_token})]] = True
         return tuple(np.flatnonzero(is_sink).tolist())
 
@@ -211,10 +210,12 @@ class SegmentReading:
         excesses = (shares - bases) / np.maximum(1 - bases, LEAST_ROOM)
         links = []
         for query, own in enumerate(self.own_segments):
-            seen = np.flatnonzero(evens[query].any(axis=0)).tolist()
-            asked = [index for index in seen if index not in own]
-            best = excesses[query][:, asked].argmax(1) if asked else ()
-            of_heads = [self.link(query, head, asked[index]) for head, index in enumerate(best)]
+            visible = np.flatnonzero(evens[query].any(axis=0)).tolist()
+            candidates = [index for index in visible if index not in own]
+            best = excesses[query][:, candidates].argmax(1) if candidates else ()
+            of_heads = [
+                self.link(query, head, candidates[index]) for head, index in enumerate(best)
+            ]
             links.append(tuple(sorted(of_heads, key=lambda link: -link.excess)))
         return tuple(links)
 
@@ -230,8 +231,7 @@ class SegmentReading:
         return 0 if self.clearest is None else self.clearest.query
 
     def mean_shares(self, query: int) -> Float[np.ndarray, "segment"]:
-        means: Float[np.ndarray, "segment"] = np.mean(self.tables[0][query], axis=0)
-        return means
+        return np.asarray(self.tables[0][query].mean(axis=0))
 
     @cached_property
     def layer_shares(self) -> dict[int, Float[np.ndarray, "segment"]]:
@@ -240,10 +240,6 @@ class SegmentReading:
         for head, shares in zip(self.heads, self.tables[0][self.query], strict=True):
             rows.setdefault(head.layer.layer, []).append(shares)
         return {layer: np.mean(shares, axis=0) for layer, shares in rows.items()}
-
-    def head_of_segments(self, head: int) -> Head:
-        """Return a head with a row and a column for each segment: who reads whom."""
-        return in_groups(self.heads[head], self.text_segments, self.segments)
 
     def effect_without(self, name: int | str) -> HiddenEffect:
         """Return how the output changes at the query shown if no head of these reads a segment
@@ -259,15 +255,15 @@ class SegmentReading:
         """Return the index of the segment with a name or a number; refuse what none or several
         have."""
         numbers = [*map(str, self.segments.numbers)]
-        named = [index for index, label in enumerate(self.segments.labels) if label == str(name)]
-        if not named and not self.text_segments.is_named and str(name) in numbers[1:]:
-            named = [numbers.index(str(name))]
-        if len(named) == 1:
-            return named[0]
-        if named:
+        matches = [index for index, label in enumerate(self.segments.labels) if label == str(name)]
+        if not matches and not self.text_segments.is_named and str(name) in numbers[1:]:
+            matches = [numbers.index(str(name))]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
             raise AttnvizError(
-                f"'{name}' are {len(named)} segments",
-                f"give the number of one: {opt.without_segment:{numbers[named[0]]}}",
+                f"'{name}' are {len(matches)} segments",
+                f"give the number of one: {opt.without_segment:{numbers[matches[0]]}}",
                 about="without_segment",
             )
         raise unknown_name_error(

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from attnviz.analysis.inspection.effects import HiddenEffect
-from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.segment_reading import SegmentLink, SegmentReading
 from attnviz.cells import StoredCells
+from attnviz.heads.changes import in_groups
 from attnviz.tokens.segments import texts_of_tokens
 from attnviz.traces.archive import trace_contents
 from attnviz.traces.settings import format_head_id
@@ -30,9 +31,11 @@ from attnviz.views.grids.grid import Curve, Curves, Grid
 from attnviz.views.grids.scales import weight_scale
 from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.heads.data import KEY_COLUMNS
+from attnviz.views.heads.grid import side_axis
 from attnviz.views.heads.passages import passage
 from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.inspection.generated import generated_tokens
+from attnviz.views.inspection.head_kinds import nan_to_none
 from attnviz.views.inspection.map_numbers import row_scale
 from attnviz.views.inspection.token_reading import ranked_bars
 from attnviz.views.view import (
@@ -45,9 +48,10 @@ from attnviz.views.view import (
     head_cells,
     named_head_document,
 )
-from attnviz.wording.numbers import number_or_none, percent_text, share_text
+from attnviz.wording.numbers import percent_text, share_text
 from attnviz.wording.words import bidi_isolated, counted
 
+PLAIN_OPTIONS = InspectOptions()  # beside segments all that change weights are refused
 MOST_CURVES, MOST_SINKS = 6, 3
 MOST_PICTURED = 8  # segments in their order; of more, those with the largest shares come first
 LEAST_PICTURED = 3  # heads, if fewer read a segment clearly
@@ -78,16 +82,16 @@ def who_reads(reading: SegmentReading, query: int) -> str:
 
 def segment_text(reading: SegmentReading, index: int) -> str:
     """Return a segment as a sentence names it: `"document B"`, `paragraph 6, "The password…",`."""
-    label = f'"{reading.segments.labels[index]}"'
-    if index == 0 or reading.text_segments.is_named:
-        return label if index else "the sink"
-    return f"{reading.segments.unit} {reading.segments.numbers[index]}, {label},"
+    short = _short_segment_text(reading, index)
+    is_complete = index == 0 or reading.text_segments.is_named
+    return short if is_complete else f'{short}, "{reading.segments.labels[index]}",'
 
 
 def _short_segment_text(reading: SegmentReading, index: int) -> str:
     """Return a segment without how it begins: `"document B"`, `paragraph 6`."""
-    text = segment_text(reading, index)
-    return text if reading.text_segments.is_named else text.partition(", ")[0]
+    if reading.text_segments.is_named and index:
+        return f'"{reading.segments.labels[index]}"'
+    return f"{reading.segments.unit} {reading.segments.numbers[index]}" if index else "the sink"
 
 
 def link_amount(link: SegmentLink) -> ComparedAmount:
@@ -96,27 +100,27 @@ def link_amount(link: SegmentLink) -> ComparedAmount:
     return ComparedAmount(percent_text(link.share), base)
 
 
+def _clearest(reading: SegmentReading) -> SegmentLink:
+    assert reading.clearest is not None  # which the first finding is about
+    return reading.clearest
+
+
 def _clearest_amount(reading: SegmentReading) -> ComparedAmount:
-    assert reading.clearest is not None
-    return link_amount(reading.clearest)
+    return link_amount(_clearest(reading))
 
 
 def _standout_text(reading: SegmentReading, amount: ComparedAmount) -> str:
-    link = reading.clearest
-    assert link is not None
-    where, who = link.name, who_reads(reading, link.query)
-    segment = segment_text(reading, link.segment)
-    return f"In {where}, {who} reads {segment} {amount.text} ({amount.base})"
+    link = _clearest(reading)
+    who, segment = who_reads(reading, link.query), segment_text(reading, link.segment)
+    return f"In {link.name}, {who} reads {segment} {amount.text} ({amount.base})"
 
 
 def _nothing_clear_text(reading: SegmentReading, amount: ComparedAmount) -> str:
-    link = reading.clearest
-    assert link is not None
-    who, segment = who_reads(reading, link.query), segment_text(reading, link.segment)
-    head = link.name
+    link = _clearest(reading)
+    segment = segment_text(reading, link.segment).rstrip(",")
     return (
-        f"No {reading.segments.unit} stands out in what {who} reads; the closest is "
-        f"{segment.rstrip(',')} in {head}: {amount.text} ({amount.base})"
+        f"No {reading.segments.unit} stands out in what {who_reads(reading, link.query)} reads; "
+        f"the closest is {segment} in {link.name}: {amount.text} ({amount.base})"
     )
 
 
@@ -129,7 +133,7 @@ SEGMENT_FINDINGS: tuple[Finding[SegmentReading], ...] = (
     finding_on(
         _clearest_amount,
         "a segment stands out",
-        lambda reading: reading.clearest is not None and reading.clearest.stands_out,
+        lambda reading: _clearest(reading).stands_out,
         _standout_text,
     ),
     finding_on(_clearest_amount, "no segment stands out", otherwise, _nothing_clear_text),
@@ -175,12 +179,7 @@ def _segments_axis(reading: SegmentReading, chosen: Sequence[int]) -> Axis:
 
 
 def segment_bars(
-    reading: SegmentReading,
-    inspection: Inspection,
-    query: int,
-    head: int,
-    *,
-    by_share: bool = False,
+    reading: SegmentReading, query: int, head: int, *, by_share: bool = False
 ) -> RankedBars:
     """Return what a query reads of each segment in a head, in the text's order or by share."""
     shares, evens, others = reading.tables
@@ -200,8 +199,8 @@ def segment_bars(
         _segments_axis(reading, order),
         values[order].tolist(),
         remarks,
-        inspection.options,
-        row_scale(values, inspection.options),
+        PLAIN_OPTIONS,
+        row_scale(values, PLAIN_OPTIONS),
         other_values=others[head, order].tolist(),
         note=" · ".join(notes),
     )
@@ -214,9 +213,7 @@ def _sink_text(reading: SegmentReading) -> str:
     return f"{', '.join(names[:MOST_SINKS])}{more}"
 
 
-def head_bars(
-    reading: SegmentReading, inspection: Inspection, query: int, most: int | None = None
-) -> RankedBars:
+def head_bars(reading: SegmentReading, query: int, most: int | None = None) -> RankedBars:
     """Return the heads by how far a query's share of a segment is on the way from its base rate to
     1, each with the token of that segment that it reads most, and the words around it."""
     links = reading.links[query]
@@ -236,8 +233,8 @@ def head_bars(
         Axis("", "head", names, ("",) * len(links)),
         values.tolist(),
         [_passage_remark(reading, link) for link in links],
-        inspection.options,
-        row_scale(values, inspection.options),
+        PLAIN_OPTIONS,
+        row_scale(values, PLAIN_OPTIONS),
         other_values=[link.others for link in links],
         note=RANKING_NOTE,
     )
@@ -254,7 +251,7 @@ def _passage_remark(reading: SegmentReading, link: SegmentLink) -> str:
     return "" if token is None else passage(reading.heads[0].columns.tokens, token)
 
 
-def word_bars(reading: SegmentReading, inspection: Inspection) -> RankedBars:
+def word_bars(reading: SegmentReading) -> RankedBars:
     """Return for each new word the head and the segment that it reads most above its base rate."""
     links, side = [links[0] for links in reading.links if links], reading.heads[0].rows
     positions = [reading.queries[link.query] + 1 for link in links]
@@ -266,8 +263,8 @@ def word_bars(reading: SegmentReading, inspection: Inspection) -> RankedBars:
         values,
         [f"{_axis_name(reading, link.segment)} in {link.name}"
          for link in links],
-        inspection.options,
-        row_scale(np.array(values), inspection.options),
+        PLAIN_OPTIONS,
+        row_scale(np.array(values), PLAIN_OPTIONS),
         other_values=[link.others for link in links],
     )  # fmt: skip
 
@@ -286,7 +283,7 @@ def layer_curves(reading: SegmentReading) -> Curves:
 
 def segments_matrix(reading: SegmentReading, head: int) -> Grid:
     """Return who reads whom: a row and a column for each segment."""
-    grouped = reading.head_of_segments(head)
+    grouped = in_groups(reading.heads[head], reading.text_segments, reading.segments)
     bands = [grouped.cells.window(slice(row, row + 1), slice(None)) for row in range(len(grouped))]
     values, hidden = (np.concatenate(parts) for parts in zip(
         *((band.values, band.hidden) for band in bands), strict=True))  # fmt: skip
@@ -313,26 +310,26 @@ def segments_matrix(reading: SegmentReading, head: int) -> Grid:
 
 
 def segment_groups(
-    reading: SegmentReading, inspection: Inspection
+    reading: SegmentReading, *, as_heatmap: bool
 ) -> tuple[list[Group], list[Group], list[Group]]:
     """Return the groups of a whole screen, of a picture, and of a first screen."""
     link, query = reading.clearest, reading.query
     head = 0 if link is None else link.head
-    bars = segment_bars(reading, inspection, query, head)
-    first = segment_bars(reading, inspection, query, head, by_share=True)
-    by_head = [head_bars(reading, inspection, query)] if link else []
+    bars = segment_bars(reading, query, head)
+    first = segment_bars(reading, query, head, by_share=True)
+    by_head = [head_bars(reading, query)] if link else []
     screen = [Group("segments", (bars, *by_head))]
     if len(reading.queries) > 1 and link is not None:
-        screen.append(Group("words", (word_bars(reading, inspection),)))
+        screen.append(Group("words", (word_bars(reading),)))
     if len(reading.layer_shares) > 1:
         screen.append(Group("layers", (layer_curves(reading),)))
     if reading.heads[head].reads_itself:
         screen.append(Group("who reads whom", (segments_matrix(reading, head),)))
-    pictured = [bars if len(bars.grid.rows) <= MOST_PICTURED else first]
+    picture_panels = [bars if len(bars.grid.rows) <= MOST_PICTURED else first]
     if len(reading.heads) > 1 and link is not None:
         clear = sum(each.stands_out for each in reading.links[query])
-        pictured.append(head_bars(reading, inspection, query, max(clear, LEAST_PICTURED)))
-    picture = screen[-1:] if inspection.options.as_ else [Group("segments", tuple(pictured))]
+        picture_panels.append(head_bars(reading, query, max(clear, LEAST_PICTURED)))
+    picture = screen[-1:] if as_heatmap else [Group("segments", tuple(picture_panels))]
     return screen, picture, [Group("segments", (first, *by_head))]
 
 
@@ -369,18 +366,18 @@ def hidden_segment_sentences(reading: SegmentReading, effect: HiddenEffect) -> I
 # Films, pages and data
 
 
-def segment_film(reading: SegmentReading, inspection: Inspection) -> tuple[Shot, ...]:
+def segment_film(reading: SegmentReading) -> tuple[Shot, ...]:
     """Return a frame for each token that the model wrote: what it read of each segment, in the head
     in which a segment stands out most."""
     if len(reading.queries) < 2 or reading.clearest is None:
         return ()
     head = reading.clearest.head
     tokens = generated_tokens(reading.trace, reading.heads[0].rows)
-    written = {token.row: token for token in tokens}
+    token_by_row = {token.row: token for token in tokens}
     longest = float(reading.tables[0][:, head].max())
     shots = []
     for query, position in enumerate(reading.queries):
-        bars = segment_bars(reading, inspection, query, head)
+        bars = segment_bars(reading, query, head)
         where = f"in {reading.heads[head].name}"
         grid = replace(bars.grid, title=f"what it reads {where}")
         link = next((each for each in reading.links[query] if each.head == head), None)
@@ -389,7 +386,7 @@ def segment_film(reading: SegmentReading, inspection: Inspection) -> tuple[Shot,
             amount, segment = link_amount(link), segment_text(reading, link.segment)
             most = f"it reads {segment} {amount.text} {where} ({amount.base})"
         group = Group("reading", (replace(bars, longest=longest, grid=grid),))
-        shots.append(Shot((group,), f"Next: {written[position].text}; {most}"))
+        shots.append(Shot((group,), f"Next: {token_by_row[position].text}; {most}"))
     return tuple(shots)
 
 
@@ -397,18 +394,12 @@ def explore_segments(reading: SegmentReading) -> HeadExplorer:
     """Return for a page what each query reads of each segment in each head, and in their mean."""
     shares, evens, _ = reading.tables
     side = reading.heads[0].rows
-    rows = Axis(
-        "query (reads)",
-        "token",
-        tuple(map(side.label, reading.queries)),
-        tuple(str(query + 1) for query in reading.queries),
-        (True,) * len(reading.queries),
-    )
+    rows = side_axis("query (reads)", side.part(range(reading.queries[0], reading.queries[-1] + 1)))
     columns = replace(
         _segments_axis(reading, range(len(reading.segments.groups))), title="segment (is read)"
     )
-    named = [("mean", "all", f"mean of {counted(len(reading.heads), 'head')}", shares.mean(1), 0)]
-    named += [
+    tables = [("mean", "all", f"mean of {counted(len(reading.heads), 'head')}", shares.mean(1), 0)]
+    tables += [
         (head.layer.name, f"H{head.number}", head.name, shares[:, index], index)
         for index, head in enumerate(reading.heads)
     ]
@@ -419,7 +410,7 @@ def explore_segments(reading: SegmentReading) -> HeadExplorer:
             key_axis=columns,
             weights=StoredCells(values, evens[:, index] == 0),
         ))
-        for row, column, name, values, index in named
+        for row, column, name, values, index in tables
     ]  # fmt: skip
     row_of = {position: row for row, position in enumerate(reading.queries)}
     return arrange_heads(
@@ -462,7 +453,7 @@ def _reading_contents(reading: SegmentReading, effect: HiddenEffect | None) -> M
             **named_head_document(head.name),
             "share": shares[:, index],
             "even": evens[:, index],
-            "others": [number_or_none(number) for number in others[index].tolist()],
+            "others": nan_to_none(others[index]),
         }
         for index, head in enumerate(reading.heads)
     ]
@@ -502,7 +493,7 @@ def _share_lines(reading: SegmentReading) -> Iterator[TableLines]:
     segments, side = reading.segments, reading.heads[0].rows
     words = WordColumns((tuple(map(str, segments.numbers)), segments.labels))
     for index, head in enumerate(reading.heads):
-        means = [number_or_none(number) for number in others[index].tolist()]
+        means = nan_to_none(others[index])
         for query, position in enumerate(reading.queries):
             cells = head_cells(head.name)
             start: tuple[str | int, ...] = (*cells, position + 1, side.label(position))

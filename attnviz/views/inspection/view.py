@@ -144,7 +144,7 @@ def _film(inspection: Inspection) -> tuple[Shot, ...]:
     if inspection.options.segments is not None:
         from attnviz.views.inspection.segment_views import segment_film
 
-        return segment_film(inspection.segments, inspection)
+        return segment_film(inspection.segments)
     return generation_film(inspection)
 
 
@@ -391,7 +391,9 @@ def _show_segments(inspection: Inspection) -> ShownInspection:
     title = choose_sentence(segments.SEGMENT_FINDINGS, reading)
     effect = None if name is None else reading.effect_without(name)
     sentences = [*segments.segment_sentences(reading, effect)]
-    screen, picture, excerpt = segments.segment_groups(reading, inspection)
+    screen, picture, excerpt = segments.segment_groups(
+        reading, as_heatmap=inspection.options.as_ is not None
+    )
     return ShownInspection(
         tuple(screen),
         segments.segments_data(reading, effect),
