@@ -84,13 +84,13 @@ def segment_text(reading: SegmentReading, index: int) -> str:
     """Return a segment as a sentence names it: `"document B"`, `paragraph 6, "The password…",`."""
     short = _short_segment_text(reading, index)
     is_complete = index == 0 or reading.text_segments.is_named
-    return short if is_complete else f'{short}, "{reading.segments.labels[index]}",'
+    return short if is_complete else f'{short}, "{bidi_isolated(reading.segments.labels[index])}",'
 
 
 def _short_segment_text(reading: SegmentReading, index: int) -> str:
     """Return a segment without how it begins: `"document B"`, `paragraph 6`."""
     if reading.text_segments.is_named and index:
-        return f'"{reading.segments.labels[index]}"'
+        return f'"{bidi_isolated(reading.segments.labels[index])}"'
     return f"{reading.segments.unit} {reading.segments.numbers[index]}" if index else "the sink"
 
 
