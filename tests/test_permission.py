@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from attnviz import AttnvizError, compare, compare_sentences, inspect, load, trace
@@ -252,6 +252,7 @@ def test_the_commands_of_traces_are_known_with_all_of_their_options_but_what_run
         st.sampled_from([*filter(is_recorded, option_rows())]), st.text(), max_size=4
     ),
 )
+@example(name="run", text="\"'", options={})
 def test_every_command_that_is_written_is_read_again(
     name: str, text: str, options: dict[str, str]
 ) -> None:

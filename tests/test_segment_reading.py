@@ -49,7 +49,7 @@ def reading_of(folder: Path, text: str = PROMPT, **options: Any) -> SegmentReadi
     return inspect(text, model=str(folder), **options).segments
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "mistral"])
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "mistral", "gemma2"])
 @pytest.mark.parametrize("segments", ["paragraphs", "sentences", NAMED])
 def test_shares_and_base_rates_are_sums_over_the_weights_of_transformers(
     name: str, segments: Any, small_transformer: Saved
@@ -165,7 +165,7 @@ NOTHING = re.compile(
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "minilm"])
-@pytest.mark.parametrize("query", [None, "3", "-2"])
+@pytest.mark.parametrize("query", [None, "3", "5", "-2"])
 def test_the_title_is_the_link_furthest_above_its_base_rates(
     name: str, query: str | None, small_transformer: Saved
 ) -> None:

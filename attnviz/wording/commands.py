@@ -102,7 +102,7 @@ def _split_words(line: str) -> list[str]:
         if spelled.startswith("$"):
             words.append(ansi_unquote(spelled))
         else:
-            words.append(spelled.replace("'\"'\"'", "\0").replace("'", "").replace("\0", "'"))
+            words += shlex.split(spelled)
     return words
 
 
