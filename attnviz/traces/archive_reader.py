@@ -356,7 +356,7 @@ class _TraceReader:
             queries=tensors["queries"],
             keys=tensors["keys"],
             values=tensors["values"],
-            mask_rule=rule,
+            mask=rule,
             mask_scores=tensors.get("mask"),
             bias=tensors.get("bias"),
             scale=float(stored["scale"]),

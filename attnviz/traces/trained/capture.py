@@ -122,7 +122,7 @@ class Listener:
             queries=query[0],
             keys=call.key[0],
             values=call.value[0],
-            mask_rule=mask_rule,
+            mask=mask_rule,
             mask_scores=mask_scores,
             bias=None if call.position_bias is None else call.position_bias[0],
             scale=call.scale,

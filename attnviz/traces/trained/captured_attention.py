@@ -19,7 +19,6 @@ from attnviz.attention.long_attention import (
     Progress,
     SummaryChoice,
 )
-from attnviz.attention.mask_rule import MaskRule
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.machine import memory
 from attnviz.options.values import AblationValue, AttentionKind
@@ -46,7 +45,7 @@ class HiddenKeys:
 
 @with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CapturedAttention:
+class CapturedAttention(LongAttention):
     """The queries, keys and values of one layer as the model computed them, and its mask."""
 
     kind: AttentionKind
@@ -54,15 +53,6 @@ class CapturedAttention:
     module: nn.Module | None = None  # the attention module
     inputs: Float[Tensor, "query dim"]  # from which queries are projected
     memory: Float[Tensor, "key dim"] | None  # the same for keys and values; None: `inputs`
-    queries: Float[Tensor, "head query width"]
-    keys: Float[Tensor, "group key width"]
-    values: Float[Tensor, "group key value_width"]
-    mask_rule: MaskRule
-    mask_scores: MaskScores  # what a mask of numbers adds to scores
-    bias: Float[Tensor, "*#head query key"] | None  # what positions add to scores
-    scale: float
-    soft_cap: float | None
-    sink: Float[Tensor, "head"] | None = None  # a score that takes a share of each row
     off: Mapping[int, AblationValue] = field(default_factory=dict)
     choice: SummaryChoice | None = None  # of what is measured while the model runs
     maps: AttentionSummary | None = None  # which was measured then, without contexts
@@ -107,25 +97,10 @@ class CapturedAttention:
 
     def visible_part(self, rows: slice, heads: slice) -> Visible:
         """Return which keys some queries of some heads may attend to."""
-        rule, (_, queries, keys) = self.mask_rule, self.long_attention.shape
+        rule, (_, queries, keys) = self.mask, self.shape
         if rule.matrix is not None:
             return _mask_part(rule.matrix, rows, heads)
         return rule.visible_rows(range(queries)[rows], keys, self.queries.device)
-
-    @property
-    def long_attention(self) -> LongAttention:
-        """The same attention, which is computed without a matrix of queries × keys."""
-        return LongAttention(
-            queries=self.queries,
-            keys=self.keys,
-            values=self.values,
-            scale=self.scale,
-            mask=self.mask_rule,
-            soft_cap=self.soft_cap,
-            bias=self.bias,
-            mask_scores=self.mask_scores,
-            sink=self.sink,
-        )
 
     def _expand_groups(
         self, shared: Float[Tensor, "group key width"], heads: slice
@@ -157,7 +132,7 @@ class CapturedAttention:
         elif self._has_gradient:
             contexts = torch.cat([self._band_contexts(rows) for rows in self.bands()], dim=1)
         else:
-            summary = self.long_attention.summarize(SummaryChoice(MAP_BLOCKS, statistics=False))
+            summary = self.summarize(SummaryChoice(MAP_BLOCKS, statistics=False))
             contexts = summary.contexts.to(self.values.dtype)
         return arithmetic.switch_off_heads(contexts, self.off)
 
@@ -179,7 +154,7 @@ class CapturedAttention:
         self, choice: SummaryChoice, progress: Progress | None
     ) -> tuple[CapturedAttention, Float[Tensor, "head query value_width"]]:
         """Return the same with a map of blocks of each head, and the context vectors."""
-        maps = self.long_attention.summarize(choice, progress)
+        maps = self.summarize(choice, progress)
         contexts = arithmetic.switch_off_heads(maps.contexts.to(self.values.dtype), self.off)
         maps = replace(maps, contexts=maps.contexts[..., :0].clone())
         return replace(self, choice=choice, maps=maps), contexts
@@ -294,7 +269,7 @@ class StreamedOnDemand(WeightsOnDemand, StreamedWeights):
 
     @property
     def long_attention(self) -> LongAttention:
-        return self.captured.long_attention
+        return self.captured
 
     @property
     def map_pool(self) -> str:
@@ -320,7 +295,7 @@ class StreamedOnDemand(WeightsOnDemand, StreamedWeights):
             assert captured.choice is not None
             choice = captured.choice._replace(statistics=True, heads=[head])
             progress = partial(report_progress, captured.queries.shape[1])
-            self._summaries[head] = captured.long_attention.summarize(choice, progress)
+            self._summaries[head] = captured.summarize(choice, progress)
         return self._summaries[head], 0
 
     @cached_property
@@ -343,7 +318,7 @@ class RecomputedCells(Cells):
 
     @property
     def has_hidden(self) -> bool:
-        rule = self.captured.mask_rule.for_head(self.head)
+        rule = self.captured.mask.for_head(self.head)
         return rule.hides_any(*self.shape, self.captured.queries.device)
 
     def window(self, rows: slice, columns: slice) -> Patch:

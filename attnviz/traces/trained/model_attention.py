@@ -169,7 +169,7 @@ def _layer_from_captured(recognised_layer: RecognisedLayer) -> Layer:
         queries=captured.queries,
         keys=captured.keys,
         values=captured.values,
-        mask_rule=captured.mask_rule,
+        mask_rule=captured.mask,
         attended=recomputed,
         context=context,
         given=recognised_layer.given_parts,
