@@ -66,7 +66,7 @@ notebook: $(READY)
 
 # Trains the models that come with attnviz again.
 models: $(READY)
-	$(BIN)/python -m attnviz.learning.shipping
+	$(BIN)/python docs/train_models.py
 	git diff --stat -- attnviz/traces/models
 
 bench: $(TESTED)

@@ -10,7 +10,6 @@ import torch
 from attnviz import trace
 from attnviz.learning.learner import model_plan, reading_scores, run_learner_model
 from attnviz.learning.lookup import task_of
-from attnviz.learning.shipping import MAX_MODEL_BYTES, MODEL_RECIPES, train_shipped_model
 from attnviz.learning.task import NO_TOKEN, draw_examples
 from attnviz.learning.task_names import TASKS
 from attnviz.learning.training_facts import add_training_facts
@@ -18,6 +17,7 @@ from attnviz.traces.models import folder
 from attnviz.traces.models.model_names import MODELS_FOLDER, shipped_names
 from attnviz.traces.models.shipped import load_model
 from attnviz.traces.models.vocabulary import Vocabulary
+from docs.train_models import MAX_MODEL_BYTES, MODEL_RECIPES, train_shipped_model
 
 UNSEEN_SEED = 7  # a seed of sentences that were used neither to train a model nor to measure it
 
