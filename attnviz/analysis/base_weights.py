@@ -62,10 +62,7 @@ class BaseWeights:
     def larger(self, rows: slice) -> Float[np.ndarray, "query key"]:
         """Return the larger of both means: what a weight must exceed to say something of its own
         query and key."""
-        larger: Float[np.ndarray, "query key"] = np.fmax(
-            self.of_same_key(rows), self.at_same_distance(rows)
-        )
-        return larger
+        return np.asarray(np.fmax(self.of_same_key(rows), self.at_same_distance(rows)))
 
     @cached_property
     def _sums(self) -> tuple[Sums, Sums]:
@@ -112,10 +109,7 @@ class BaseWeights:
     def _distances(self, rows: slice) -> Int[np.ndarray, "query key"]:
         """Return for each weight the place of its distance among all distances."""
         keys = len(self.special_keys)
-        places: Int[np.ndarray, "query key"] = (
-            np.arange(keys) - self.own_columns[rows, None] + keys - 1
-        )
-        return places
+        return np.asarray(np.arange(keys) - self.own_columns[rows, None] + keys - 1)
 
 
 def _means(

@@ -32,7 +32,7 @@ from attnviz.cli.compare_sentences import (
     deliver_trace_comparison,
 )
 from attnviz.cli.messages import print_message, showing_row_progress, with_progress_bar
-from attnviz.cli.modes import Mode, chosen_mode, names_of
+from attnviz.cli.modes import Mode, names_of
 from attnviz.cli.options import (
     accept_options,
     command_line,
@@ -372,7 +372,7 @@ def compare_command(options: CompareOptions) -> None:
     attnviz compare "I am learning this" --by dim --values 8,64 -o width.png
     """
     output.refuse_undeliverable(options, suffixes("arrays"))
-    mode = chosen_mode(options, MODES)
+    mode = next(mode for mode in MODES if mode.is_chosen(options))
     check_rules(options, mode.rules)
     assert mode.deliver is not None
     mode.deliver(options)

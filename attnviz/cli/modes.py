@@ -35,11 +35,6 @@ def names_of(*groups: type) -> list[str]:
     return [each.name for group in groups for each in own_options(group)]
 
 
-def chosen_mode(options: Any, modes: Sequence[Mode]) -> Mode:
-    """Return the first mode that the options choose."""
-    return next(mode for mode in modes if mode.is_chosen(options))
-
-
 def unlisted_options(options: Any, modes: Sequence[Mode]) -> set[str]:
     """Return the names of options that help leaves out: those of modes that were not chosen, and
     those that the chosen ones refuse."""

@@ -163,8 +163,7 @@ def color_values(
     shares = np.clip((values.astype(float) - low) / (high - low), 0, 1)
     positions, anchor_positions = shares * (len(anchors) - 1), np.arange(len(anchors))
     channels = [np.interp(positions, anchor_positions, anchors[:, channel]) for channel in range(3)]
-    colors: Colors = np.stack(channels, axis=-1).round().astype(np.uint8)
-    return colors
+    return np.asarray(np.stack(channels, axis=-1).round().astype(np.uint8))
 
 
 def scale_colors(
@@ -181,8 +180,7 @@ def fade_colors(colors: Colors, theme_name: str) -> Colors:
     paper = np.array(list(bytes.fromhex(find_theme(theme_name).paper.removeprefix("#"))))
     grey = (colors @ LUMA_WEIGHTS)[..., None]
     mixed = FADED_PAPER_SHARE * paper + (1 - FADED_PAPER_SHARE) * grey
-    faded_colors: Colors = mixed.round().astype(np.uint8)
-    return faded_colors
+    return np.asarray(mixed.round().astype(np.uint8))
 
 
 def needs_dark_ink(colors: Colors) -> Shaped[ndarray, "*shape"]:
@@ -195,6 +193,5 @@ def needs_dark_ink(colors: Colors) -> Shaped[ndarray, "*shape"]:
 
     channels = colors / 255
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-    luminance: Float[ndarray, "*shape"] = linear @ np.array(LUMA_WEIGHTS)
-    needs_dark: Shaped[ndarray, "*shape"] = np.greater(luminance, 0.2)
-    return needs_dark
+    luminance = linear @ np.array(LUMA_WEIGHTS)
+    return np.asarray(luminance > 0.2)

@@ -251,19 +251,11 @@ class LongCells(Cells):
         return 0.0, float(largest[self.head].max())
 
 
-MEASURED_NAMES = {  # in a TextSummary, and in an AttentionSummary
+OTHER_NAMES = {  # in an AttentionSummary, of what a TextSummary calls otherwise
     "map": "pooled",
-    "hidden": "hidden",
-    "contexts": "contexts",
-    "received": "received",
-    "entropy": "entropy",
     "largest": "largest_weight",
-    "largest_position": "largest_position",
-    "on_first": "on_first",
     "on_itself": "on_self",
-    "on_previous": "on_previous",
     "distance": "mean_distance",
-    "by_distance": "by_distance",
 }
 
 
@@ -296,7 +288,7 @@ class TextSummary:
     def __getattr__(self, name: str) -> Tensor:
         if name not in MEASURED_NAMES:
             raise AttributeError(f"a summary has no '{name}', but {', '.join(MEASURED_NAMES)}")
-        measured: Tensor = getattr(self._weights.summary, MEASURED_NAMES[name])
+        measured: Tensor = getattr(self._weights.summary, OTHER_NAMES.get(name, name))
         return measured
 
     def __dir__(self) -> list[str]:
@@ -345,3 +337,6 @@ class TextSummary:
         heads, *size = self._weights.shape
         blocks = f"a map in blocks of {shape_text(self.block)}"
         return f"<TextSummary: {counted(heads, 'head')}, {shape_text(size)} weights, {blocks}>"
+
+
+MEASURED_NAMES = tuple(TextSummary.__annotations__)

@@ -219,9 +219,7 @@ class Components:
         self, vectors: Float64[np.ndarray, "token dim"]
     ) -> Float64[np.ndarray, "token component"]:
         """Return the vectors' coordinates along the directions, counted from the mean."""
-        centred = vectors - self.mean
-        coordinates: Float64[np.ndarray, "token component"] = centred @ self.directions
-        return coordinates
+        return np.asarray((vectors - self.mean) @ self.directions)
 
 
 def principal_components(rows: Rows, count: int) -> Components:

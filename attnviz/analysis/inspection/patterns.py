@@ -58,27 +58,23 @@ class PatternTokens:
 
     def steps(self, query: Queries, key: Keys) -> Int[np.ndarray, "query key"]:
         """Return the key's position minus the query's, such as −1 for the previous token."""
-        distances: Int[np.ndarray, "query key"] = self.key_numbers[key] - self.query_numbers[query]
-        return distances
+        return np.asarray(self.key_numbers[key] - self.query_numbers[query])
 
     def is_first(self, key: Keys) -> Bool[np.ndarray, "1 key"]:
         """Return for each key whether it is the first token of the whole text, hidden tokens
         included."""
-        is_first: Bool[np.ndarray, "1 key"] = self.key_numbers[key] == 1
-        return is_first
+        return np.asarray(self.key_numbers[key] == 1)
 
     def is_apart(self, query: Queries, key: Keys) -> PairFlags:
         """Return for each pair whether query and key are at different positions, or in different
         texts."""
-        is_elsewhere: PairFlags = self.steps(query, key) != 0
-        return is_elsewhere | (not self.same_text)
+        return np.asarray((self.steps(query, key) != 0) | (not self.same_text))
 
     @property
     def may_be_column(self) -> Bool[np.ndarray, "key"]:
         """For each key whether it may be a column: not the first token, and no separator."""
         is_first = self.is_first(np.arange(len(self.columns))[None, :])[0]
-        may_be: Bool[np.ndarray, "key"] = ~(self.is_separator | is_first)
-        return may_be
+        return np.asarray(~(self.is_separator | is_first))
 
     def is_same(self, query: Queries, key: Keys) -> PairFlags:
         """Return for each pair whether query and key are the same token, and not a special one.
@@ -520,10 +516,8 @@ def _sum_over_queries(
 ) -> Float[np.ndarray, "*item head key"]:
     """Return the sum of cells times the factor of their query and head, for each head and key."""
     if cells.shape[-2] == 1:  # the same cells for all heads
-        shared: Float[np.ndarray, "*item head key"] = factors.swapaxes(-1, -2) @ cells[..., 0, :]
-        return shared
-    sums: Float[np.ndarray, "*item head key"] = np.einsum("...qh,...qhk->...hk", factors, cells)
-    return sums
+        return np.asarray(factors.swapaxes(-1, -2) @ cells[..., 0, :])
+    return np.asarray(np.einsum("...qh,...qhk->...hk", factors, cells))
 
 
 def _count_votes(largest: LargestKeys, keys: int) -> Int[np.ndarray, "*item head key"]:

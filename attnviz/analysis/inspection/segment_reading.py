@@ -179,8 +179,7 @@ class SegmentReading:
         is_counted = np.array([each < prompt and each not in self.queries for each in places])
         numbers = np.array([number_of.get(place, -1) for place in places])
         is_elsewhere = numbers[:, None] != np.array(self.segments.numbers)
-        is_other: Bool[np.ndarray, "query segment"] = is_counted[:, None] & is_elsewhere
-        return is_other
+        return np.asarray(is_counted[:, None] & is_elsewhere)
 
     @cached_property
     def _number_of_token(self) -> dict[int, int]:

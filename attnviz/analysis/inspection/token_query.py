@@ -334,15 +334,13 @@ class MapRow:
 
         It is `others.mean` of each link. Of long texts evenly spaced rows are measured.
         """
-        weights: Float[np.ndarray, "key"] = self._base.of_same_key(self._own_row)[0]
-        return weights
+        return np.asarray(self._base.of_same_key(self._own_row)[0])
 
     @cached_property
     def base_weights(self) -> Float[np.ndarray, "key"]:
         """The larger mean weight from other tokens: to each key, or at its distance; NaN where
         there are none."""
-        weights: Float[np.ndarray, "key"] = self._base.larger(self._own_row)[0]
-        return weights
+        return np.asarray(self._base.larger(self._own_row)[0])
 
     @property
     def _own_row(self) -> slice:

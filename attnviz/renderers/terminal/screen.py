@@ -204,8 +204,7 @@ class Paint:
         """A number for each value, equal where the colours are."""
         if self.numbers is not None:
             return self.numbers
-        codes: Int[np.ndarray, "*shape"] = self.rgb.astype(np.int64) @ np.array([65536, 256, 1])
-        return codes
+        return np.asarray(self.rgb.astype(np.int64) @ np.array([65536, 256, 1]))
 
     def color(self, index: CellIndex) -> Color:
         return color_from_code(int(self.codes[index]), has_few=self.numbers is not None)
@@ -390,8 +389,7 @@ def ramp_numbers(depth: FewColors, palette: str, theme: str, kind: str) -> Color
 def terminal_rgb(numbers: Int[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
     """Return the red, green and blue of the terminal's colour numbers, as xterm shows them."""
     table = np.array([_xterm_rgb(number) for number in range(256)], dtype=np.uint8)
-    rgb: UInt8[np.ndarray, "*shape 3"] = table[numbers]
-    return rgb
+    return np.asarray(table[numbers])
 
 
 def _xterm_rgb(number: int) -> tuple[int, int, int]:

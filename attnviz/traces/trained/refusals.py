@@ -51,7 +51,6 @@ OPTIONAL_PACKAGES = (
 )
 PACKAGES_OF_MODULES = {"google": "protobuf", "PIL": "pillow", "sklearn": "scikit-learn"}
 OTHER_SIZES_PATTERN = re.compile("mismatched|size mismatch")
-NO_WEIGHTS_PATTERN = re.compile("no file named|does not appear to have")
 NOT_ON_HUB_PATTERN = re.compile(
     "not a local folder and is not a valid model identifier|404|Repository Not Found"
 )
