@@ -12,18 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.analysis.aspects import (
-    ABLATION_ASPECT,
-    ASPECTS,
-    MODEL_RUN_ASPECTS,
-    TEXT_ASPECT,
-    UNSTREAMED_ASPECTS,
-    choose_aspect,
-    choose_reference,
-    choose_values,
-    refuse_ablation_alone,
-    refuse_model_change,
-)
+from attnviz.analysis import aspects
 from attnviz.analysis.inspection.two_sentences import TraceComparison, compare_two_traces
 from attnviz.analysis.measures import LargestChange, Measures, Weights, measure_weights
 from attnviz.analysis.row_changes import RowChanges, compare_long_rows
@@ -350,7 +339,9 @@ class Comparison(Showable):
         heads if the numbers of heads differ. Returns None if the tokens or shapes differ; two
         different sentences are compared by position."""
         base, other = self.base.weights, alternative.weights
-        has_same_tokens = self.by == TEXT_ASPECT or self.base.tokens.ids == alternative.tokens.ids
+        has_same_tokens = (
+            self.by == aspects.TEXT_ASPECT or self.base.tokens.ids == alternative.tokens.ids
+        )
         if base.shape[1:] != other.shape[1:] or not has_same_tokens:
             return None
         if len(base) == len(other):
@@ -437,7 +428,7 @@ def compare(
     chosen = _settings_for_text(text, settings)
     if isinstance(other, Path):
         other = files.read_text(other)
-    aspect = choose_aspect(by, values, texts=other is not None)
+    aspect = aspects.choose_aspect(by, values, texts=other is not None)
     in_memory, settings_changes = take_model_in_memory(changes)
     source = build_source(text, chosen, **settings_changes)
     _refuse_transformer(source, text, in_memory, aspect)
@@ -449,7 +440,7 @@ def compare(
     if streams and values is None:
         right = [name for name in sources if name not in MISTAKES]
         sources = _choose_sources(source, aspect, right, other)
-    index = choose_reference([*sources], reference)
+    index = aspects.choose_reference([*sources], reference)
     alternatives = tuple(
         build_alternative(each, aspect, name, command, number, streams=streams)
         for name, each in sources.items()
@@ -457,7 +448,7 @@ def compare(
     repeat_command = source_command(
         "compare",
         source,
-        by=None if aspect in ("scale", TEXT_ASPECT) else aspect,
+        by=None if aspect in ("scale", aspects.TEXT_ASPECT) else aspect,
         values=None if values is None else ",".join(sources),
         reference=reference,
         layer=layer,
@@ -524,13 +515,13 @@ def _refuse_transformer(
     is_named = source.model is None and is_trained(source.settings.model)
     if in_memory is None and card is None and not is_named:
         return
-    if by in MODEL_RUN_ASPECTS and is_named:
+    if by in aspects.MODEL_RUN_ASPECTS and is_named:
         return
     name = in_memory.name if in_memory else card.name if card else source.settings.model
     hint = "give two sentences: compare_sentences(text, other, model=model, tokenizer=tokenizer)"
     if is_named:
         hint = f"give two sentences: {cmd.compare:TEXT OTHER --model {source.settings.model}}"
-    if by == TEXT_ASPECT:
+    if by == aspects.TEXT_ASPECT:
         problem = "is compared head by head, with both sentences"
     else:
         problem = f"decides how it attends, so nothing can be compared by {by}"
@@ -570,9 +561,9 @@ def _refuse_given_parts(source: Source, by: str) -> None:
             "give a text, or compare by something else",
         )
     if source.model is None:
-        refuse_ablation_alone(by)
+        aspects.refuse_ablation_alone(by)
     else:
-        refuse_model_change(by, source.model)
+        aspects.refuse_model_change(by, source.model)
     for name in _PARTS_UNCHANGED_BY_ASPECT.get(by, ()):
         if getattr(source.matrices, name) is not None:
             raise source.matrices.error(
@@ -642,7 +633,7 @@ def _choose_sources(
         other = second_source(source, other_text)
         pairs = list(zip((source, other), sentence_names(source, other), strict=True))
     else:
-        names = choose_values(by, values)
+        names = aspects.choose_values(by, values)
         names = _drop_scale_mistake(source, names, is_requested=values is not None)
         if "model-scale" in names:
             source = replace(source, settings=_narrow_head_settings(source))
@@ -656,7 +647,7 @@ def _streams(
     """Return whether weights are computed only where they are shown; refuses Traces that take too
     much memory together, before any is computed.
     """
-    reason = UNSTREAMED_ASPECTS.get(by, "")
+    reason = aspects.UNSTREAMED_ASPECTS.get(by, "")
     if by == "mask" and has_chosen_values and (mistakes := sources.keys() & MISTAKES.keys()):
         reason = f"the mistake '{min(mistakes)}' needs all of them at once"
     estimates = [estimate_source_memory(each) for each in sources.values()]
@@ -683,8 +674,9 @@ def _drop_scale_mistake(
 def _source_with_choice(source: Source, by: str, name: str) -> Source:
     """Return the source with the setting `by` ("mask") changed to the value `name`, also in its
     model. Refuses a value that the setting cannot have."""
-    choose, model = ASPECTS[by].choose, source.model
-    if model is not None and by != ABLATION_ASPECT:  # such as a window that the mask none removes
+    choose, model = aspects.ASPECTS[by].choose, source.model
+    if model is not None and by != aspects.ABLATION_ASPECT:
+        # such as a window that the mask none removes
         model = replace(model, settings=choose(model.settings, name))
     return replace(source, settings=choose(source.settings, name), model=model)
 

@@ -11,16 +11,7 @@ import torch
 from torch.nn import Module
 
 from attnviz.errors import model_error
-from attnviz.learning.learner import (
-    ForwardPass,
-    correct_answers,
-    even_reading_scores,
-    mean_losses,
-    model_plan,
-    reading_scores,
-    run_learner_model,
-    share_correct,
-)
+from attnviz.learning import learner
 from attnviz.learning.task import NO_TOKEN, Examples, Task
 from attnviz.learning.training_facts import task_for_model, test_sentences
 from attnviz.traces.early_checks import refuse_ranking_trained
@@ -112,12 +103,12 @@ def rank(model: str | Path | Model | Module, task: str | Task | None = None) -> 
         refuse_ranking_trained(name)
         model = load_model(name)
     task = task if isinstance(task, Task) else task_for_model(model, task)
-    layers, heads = model.settings.layers or 1, model_plan(model).variant.heads
+    layers, heads = model.settings.layers or 1, learner.model_plan(model).variant.heads
     head_ids = [(layer, head) for layer in range(layers) for head in range(heads)]
     examples = test_sentences(task, model)
     with torch.no_grad():
         whole_pass = _pass_without_heads(model, examples)
-        scores = reading_scores(whole_pass, examples)
+        scores = learner.reading_scores(whole_pass, examples)
         passes = (
             (head_id, _pass_without_heads(model, examples, [head_id])) for head_id in head_ids
         )
@@ -139,33 +130,33 @@ def rank(model: str | Path | Model | Module, task: str | Task | None = None) -> 
         with_all_heads=_measure_trial(whole_pass, examples),
         heads=tuple(sorted(ranked, key=lambda head: (head.without.accuracy, -head.without.loss))),
         with_no_heads=none,
-        even_scores=even_reading_scores(whole_pass, examples),
+        even_scores=learner.even_reading_scores(whole_pass, examples),
         base=trace_source(Source(task.watch, Settings(model=name), model.matrices, model=model)),
     )
 
 
 def _pass_without_heads(
     model: Model, examples: Examples, off: Sequence[HeadId] = ()
-) -> ForwardPass:
+) -> learner.ForwardPass:
     """Return the forward pass of the model on the examples, with the heads `off` switched off: (0,
     1) is L0H1."""
-    plan = model_plan(model, training=True)
+    plan = learner.model_plan(model, training=True)
     without = ",".join(format_head_id(*head_id) for head_id in off) or None
     settings = replace(plan.settings, without=without)
-    return run_learner_model(model, replace(plan, settings=settings), examples.ids)
+    return learner.run_learner_model(model, replace(plan, settings=settings), examples.ids)
 
 
-def _measure_trial(passed: ForwardPass, examples: Examples) -> TrialResult:
-    accuracy = float(share_correct(passed, examples))
-    return TrialResult(accuracy, float(mean_losses(passed, examples)))
+def _measure_trial(passed: learner.ForwardPass, examples: Examples) -> TrialResult:
+    accuracy = float(learner.share_correct(passed, examples))
+    return TrialResult(accuracy, float(learner.mean_losses(passed, examples)))
 
 
 def _interval_of_loss(
-    whole: ForwardPass, without: ForwardPass, examples: Examples
+    whole: learner.ForwardPass, without: learner.ForwardPass, examples: Examples
 ) -> tuple[float, float]:
     """Return the ends of the 95 % interval of the accuracy that is lost, over sentences; there are
     enough of them for a normal distribution."""
-    right, kept = (correct_answers(passed, examples).sum(-1) for passed in (whole, without))
+    right, kept = (learner.correct_answers(passed, examples).sum(-1) for passed in (whole, without))
     answers_per_sentence = float((examples.answers != NO_TOKEN).sum()) / len(right)
     lost = (right - kept).double() / answers_per_sentence
     mean, error = float(lost.mean()), float(lost.std()) / len(lost) ** 0.5

@@ -9,19 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attnviz.analysis.aspects import (
-    ASPECTS,
-    DEFAULT_TRAINING_SEEDS,
-    TEXT_ASPECT,
-    UNSTREAMED_ASPECTS,
-    choose_aspect,
-    choose_reference,
-    choose_values,
-    refuse_ablation_alone,
-    refuse_learning_by,
-    refuse_model_change,
-    refuse_odd_repeats,
-)
+from attnviz.analysis import aspects
 from attnviz.cli import output, text_source
 from attnviz.cli.compare_options import CompareOptions
 from attnviz.cli.compare_sentences import (
@@ -104,12 +92,14 @@ NO_SEGMENTS_RULES = typed_rules(
 
 # Options by what is compared, which takes each of their values in turn.
 VARIED_OPTIONS = {"mask": "causal"} | {
-    name: name for name in [*ASPECTS] if name in names_of(CompareOptions) and name != TEXT_ASPECT
+    name: name
+    for name in [*aspects.ASPECTS]
+    if name in names_of(CompareOptions) and name != aspects.TEXT_ASPECT
 }
 
 
 def _is_varied(aspect: str, options: CompareOptions) -> bool:
-    compared = options.by or (TEXT_ASPECT if options.other is not None else "scale")
+    compared = options.by or (aspects.TEXT_ASPECT if options.other is not None else "scale")
     return compared == aspect and VARIED_OPTIONS[aspect] in options.typed
 
 
@@ -216,9 +206,9 @@ def deliver_learning_comparison(options: CompareOptions) -> None:
 
     Ctrl-C shows what is learned so far.
     """
-    repeats = options.repeats if "repeats" in options.typed else DEFAULT_TRAINING_SEEDS
+    repeats = options.repeats if "repeats" in options.typed else aspects.DEFAULT_TRAINING_SEEDS
     by = options.by or "scale"
-    refuse_learning_by(by, repeats)
+    aspects.refuse_learning_by(by, repeats)
     assert options.learn is not None
     choices, task = choices_from_options(options), task_of(options.learn)
     typed = options.typed_values(AttentionOptions, NumberOptions, BlockOptions)
@@ -390,23 +380,23 @@ def refuse_incomparable(options: CompareOptions, settings: Settings) -> None:
             f"leave {opt.head} out, or give {opt.model:minilm} and a second sentence",
             about="head",
         )
-    if by == TEXT_ASPECT or (by == "device" and options.values is None):
+    if by == aspects.TEXT_ASPECT or (by == "device" and options.values is None):
         return  # only the tokens, or torch, can tell more
     if settings.model is None:
-        refuse_ablation_alone(by)
+        aspects.refuse_ablation_alone(by)
     else:
         card = load_card(settings.model)
-        refuse_model_change(by, card)
+        aspects.refuse_model_change(by, card)
         early_checks.refuse_missing_layer(options.layer or 0, card.settings.layers or 1)
-    names = choose_values(by, options.value_names())
-    choose_reference(names, options.reference)
+    names = aspects.choose_values(by, options.value_names())
+    aspects.choose_reference(names, options.reference)
     for name in names:
-        early_checks.refuse_impossible_settings(ASPECTS[by].choose(settings, name))
+        early_checks.refuse_impossible_settings(aspects.ASPECTS[by].choose(settings, name))
 
 
 def compared_aspect(options: CompareOptions) -> str:
     """Return what differs, such as 'scale' or 'dim': --by, or what --values and OTHER imply."""
-    return choose_aspect(options.by, options.values, texts=options.other is not None)
+    return aspects.choose_aspect(options.by, options.values, texts=options.other is not None)
 
 
 def _with_text_as_other(options: CompareOptions) -> CompareOptions:
@@ -431,8 +421,8 @@ def _compare_texts(options: CompareOptions, settings: Settings) -> Comparison:
         words,
         settings,
         # Tokenizers and two sentences have different tokens, so that no query is shared.
-        None if aspect in ("tokenizer", TEXT_ASPECT) else options.query,
-        streams=aspect not in UNSTREAMED_ASPECTS,
+        None if aspect in ("tokenizer", aspects.TEXT_ASPECT) else options.query,
+        streams=aspect not in aspects.UNSTREAMED_ASPECTS,
     )
     with text_source.suggesting_file_contents(words, options.other):
         early_checks.refuse_unequal_texts(words, options.other, settings)
@@ -449,7 +439,7 @@ def build_comparison(
     """
     from attnviz.analysis import comparison  # torch, for which errors need not wait
 
-    refuse_odd_repeats(options.repeats)
+    aspects.refuse_odd_repeats(options.repeats)
     return comparison.compare(
         text,
         settings,

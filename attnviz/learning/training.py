@@ -14,15 +14,8 @@ import torch
 from attnviz.attention import devices
 from attnviz.attention.variants import Variant
 from attnviz.errors import AttnvizError, opt
+from attnviz.learning import learner
 from attnviz.learning.choices import ChoiceKeywords, Choices
-from attnviz.learning.learner import (
-    ForwardPass,
-    Learner,
-    copy_to_cpu,
-    new_model,
-    reading_scores,
-    share_correct,
-)
 from attnviz.learning.lookup import task_of
 from attnviz.learning.progress import Answer, Moment, OptimizerState, Progress
 from attnviz.learning.task import Examples, Task, draw_examples
@@ -105,9 +98,9 @@ class Training:
         self.watched = watched_tokens(task, self.settings, watch)
         refuse_training_memory(task, self.settings, self.choices)
         self.device = training_device(self.settings)
-        model = new_model(task, self.settings) if since is None else since.model
+        model = learner.new_model(task, self.settings) if since is None else since.model
         self.model = model.like(torch.empty(0, device=self.device))
-        self._learner = Learner(self.model, self.choices.rate or 0)
+        self._learner = learner.Learner(self.model, self.choices.rate or 0)
         self._batches = Batches(task, self.settings.seed, self.choices.batch or 1)
         self.moments: list[Moment] = []
         self.ended: EndReason = "interrupted"
@@ -220,11 +213,11 @@ class Training:
             step=self.step,
             seconds=self.seconds,
             loss=float(np.mean(losses)),
-            accuracy=share_correct(passed, self._held_out).item(),
-            scores=reading_scores(passed, self._held_out),
+            accuracy=learner.share_correct(passed, self._held_out).item(),
+            scores=learner.reading_scores(passed, self._held_out),
             answers=self._answers(watched_pass),
             weights=tuple(
-                copy_to_cpu(layer.attended.weights).numpy() for layer in watched_pass.layers
+                learner.copy_to_cpu(layer.attended.weights).numpy() for layer in watched_pass.layers
             ),
             parameters={name: each.numpy() for name, each in model.parameters.items()}
             if count <= MAX_KEPT_PARAMETERS
@@ -235,7 +228,7 @@ class Training:
         self._optimizer_state = self._learner.optimizer_state
         return moment
 
-    def _answers(self, watched_pass: ForwardPass) -> tuple[Answer, ...]:
+    def _answers(self, watched_pass: learner.ForwardPass) -> tuple[Answer, ...]:
         words, shares = self.task.vocabulary, watched_pass.logits.softmax(-1)
         return tuple(
             Answer(index, words.answers[int(shares[index].argmax())], float(shares[index].max()))
@@ -277,7 +270,7 @@ def next_moment_step(step: int) -> int:
 
 def copy_model(model: Model) -> Model:
     """Return a copy of the model on the CPU, whose parameters further training does not change."""
-    copies = {name: copy_to_cpu(parameter) for name, parameter in model.parameters.items()}
+    copies = {name: learner.copy_to_cpu(parameter) for name, parameter in model.parameters.items()}
     return model.with_parameters(copies)
 
 

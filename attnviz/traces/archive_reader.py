@@ -21,16 +21,7 @@ from attnviz.errors import AttnvizError, cmd
 from attnviz.machine import files, memory
 from attnviz.options.values import Positions
 from attnviz.tokens.tokens import Tokens
-from attnviz.traces import structured_text
-from attnviz.traces.archive import (
-    EXTERNAL_PARTS,
-    TRACE_FORMAT_VERSION,
-    nest_arrays,
-    read_model,
-    read_transformer_origin,
-    refuse_other_types,
-    restore_long_weights,
-)
+from attnviz.traces import archive, structured_text
 from attnviz.traces.given_arrays import refuse_misfits
 from attnviz.traces.long_weights import LongStages
 from attnviz.traces.matrices import TOKEN_LIST_NAMES, Matrices
@@ -146,7 +137,7 @@ def _refuse_other_contents(path: Path, contents: Contents) -> None:
             f"'{path}' holds a comparison, not a trace",
             f"write a trace with: {cmd.run:TEXT -o trace.npz}",
         )
-    if contents.get("trace", {}).get("format") != TRACE_FORMAT_VERSION:
+    if contents.get("trace", {}).get("format") != archive.TRACE_FORMAT_VERSION:
         raise AttnvizError(
             f"'{path}' holds no trace that can be read again",
             f"write one with: {cmd.run:TEXT -o trace.npz}",
@@ -163,7 +154,7 @@ def _read_contents(path: Path) -> Contents:
         memory.refuse_too_little_memory(size, f"to read '{path}' again")
         text = structured_text.read_text_file(path, "trace")
         return structured_text.parse_json_object(text, path)
-    contents = nest_arrays(
+    contents = archive.nest_arrays(
         read_numpy_arrays(path, texts=True, bytes_of=lambda name: COPIED_FLOAT_BYTES)
     )
     for name in {"attnviz", "trace"} & contents.keys():
@@ -194,7 +185,7 @@ class _TraceReader:
         else:
             embeddings = self._read_tensor(self.contents["embeddings"])
         trace_facts: dict[str, Any] = {name: self.facts.get(name) for name in TRACE_FACT_TYPES}
-        refuse_other_types(trace_facts, TRACE_FACT_TYPES)
+        archive.refuse_other_types(trace_facts, TRACE_FACT_TYPES)
         layers = zip(self.contents["layers"], self.facts["layers"], strict=True)
         trace = Trace(
             tokens=tokens,
@@ -251,7 +242,7 @@ class _TraceReader:
     def _read_layer(self, stored: Contents, facts: Contents) -> Layer:
         """Return a layer with its cross-attention and block; of external weights, these alone."""
         if self.is_external:
-            tensors = {name: self._read_tensor(stored[name]) for name in EXTERNAL_PARTS}
+            tensors = {name: self._read_tensor(stored[name]) for name in archive.EXTERNAL_PARTS}
             refuse_misfits(tensors, ATTENTION_SIDES, {}, self.source)
             weights = tensors["weights"]
             _, queries, keys = weights.shape
@@ -325,7 +316,7 @@ class _TraceReader:
             measured = self.contents.get("maps", {}).get(f"L{int(stored['layer'])}")
             is_cross = "memory" in tensors
             scale, maps = float(stored["scale"]), None if is_cross else measured
-            long_weights = restore_long_weights(streamed, tensors, scale, maps)
+            long_weights = archive.restore_long_weights(streamed, tensors, scale, maps)
             stages = LongStages(long_weights, tensors["contexts"])
             return stages, long_weights, long_weights.attention.mask
         rule = MaskRule(matrix=tensors["visible"].bool())
@@ -449,7 +440,7 @@ class _TraceReader:
         facts = self.facts["origin"]
         settings = build_checked(Settings, untrusted_settings(facts["settings"]))
         if facts["kind"] == "transformer":
-            return read_transformer_origin(settings, facts)
+            return archive.read_transformer_origin(settings, facts)
         if self.is_external:
             matrices = Matrices(item=int(facts["item"]), items=int(facts["items"]))
             names = {name: facts[name] for name in ("name", "stored_as")}
@@ -474,7 +465,7 @@ class _TraceReader:
 
     def _read_model_origin(self, settings: Settings, facts: Contents) -> Origin:
         """Return the origin of a Trace of a model of attnviz, or of an example that uses one."""
-        model = read_model(facts["model"], self.contents["model"])
+        model = archive.read_model(facts["model"], self.contents["model"])
         if facts["kind"] == "example":
             names = {"name": facts["name"], "mistake": facts["mistake"]}
             return FromExample(settings=settings, matrices=model.matrices, model=model, **names)

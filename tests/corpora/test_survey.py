@@ -26,7 +26,6 @@ from attnviz.traces.settings import Settings
 from attnviz.traces.trained import batches
 from attnviz.traces.trained.loading import load_transformer
 from attnviz.views.grids.grid import Grid
-from attnviz.wings.corpora import survey as survey_module
 from attnviz.wings.corpora import totals as corpus_totals
 from attnviz.wings.corpora.command import _showing_progress
 from attnviz.wings.corpora.line_measures import KINDS, MEASURES, LineMeasures
@@ -358,7 +357,7 @@ def test_a_model_without_attention_is_refused(small_transformer: Saved) -> None:
 def test_blank_texts_are_refused_before_the_model_is_loaded(
     attnviz: Attnviz, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(survey_module, "model_for_texts", lambda *_: pytest.fail("it is loaded"))
+    monkeypatch.setattr(batches, "model_for_texts", lambda *_: pytest.fail("it is loaded"))
     (tmp_path / "blank.txt").write_text("\n  \n\n")
     result = attnviz("survey", "--file", str(tmp_path / "blank.txt"), "--model", "minilm")
     assert result.err == (

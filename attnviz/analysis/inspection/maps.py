@@ -9,14 +9,7 @@ import numpy as np
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.errors import AttnvizError, opt
-from attnviz.heads.changes import (
-    in_groups_of,
-    largest_head,
-    mean_head,
-    rolled_out_head,
-    tokens_left,
-    without_tokens,
-)
+from attnviz.heads import changes
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side, token_side
 from attnviz.tokens.grouping import GROUPINGS
@@ -86,7 +79,7 @@ def hide_tokens(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
     if not options.hides:
         return maps
     return tuple(
-        without_tokens(
+        changes.without_tokens(
             head,
             _refuse_empty_side(head.rows.tokens, options),
             _refuse_empty_side(head.columns.tokens, options),
@@ -99,7 +92,7 @@ def hide_tokens(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
 def remaining_side(side: Side, options: InspectOptions) -> Side:
     """Return the rows or columns without the tokens that the options hide; refuse if none are
     left."""
-    return side.in_groups(tokens_left(side, _refuse_empty_side(side.tokens, options)))
+    return side.in_groups(changes.tokens_left(side, _refuse_empty_side(side.tokens, options)))
 
 
 def _refuse_empty_side(tokens: Tokens, options: InspectOptions) -> frozenset[int]:
@@ -155,7 +148,7 @@ def merge_into_groups(maps: Heads, trace: Trace, options: InspectOptions) -> Hea
     """
     if options.unit == "token":
         return maps
-    return tuple(in_groups_of(head, GROUPINGS[options.unit]) for head in maps)
+    return tuple(changes.in_groups_of(head, GROUPINGS[options.unit]) for head in maps)
 
 
 def full_side(tokens: Tokens, options: InspectOptions) -> Side:
@@ -203,9 +196,9 @@ def merge_maps(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
     """Return one head, the mean or the maximum of all, if `options.merge` is "mean" or "max"."""
     heads = _merged_heads_phrase(maps, options)
     if options.merge == "mean":
-        return (mean_head(maps, f"mean of {heads}"),)
+        return (changes.mean_head(maps, f"mean of {heads}"),)
     if options.merge == "max":
-        return (largest_head(maps, f"largest of {heads}"),)
+        return (changes.largest_head(maps, f"largest of {heads}"),)
     return maps
 
 
@@ -218,7 +211,7 @@ def roll_out_maps(maps: Heads, trace: Trace, options: InspectOptions) -> Heads:
             f"try {opt.merge:mean}",
             about="merge",
         )
-    return (rolled_out_head(maps),)
+    return (changes.rolled_out_head(maps),)
 
 
 def _merged_heads_phrase(maps: Heads, options: InspectOptions) -> str:

@@ -27,14 +27,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.result import NamedHead, RanksHeads, Rows, Showable
 from attnviz.traces.settings import HeadId, Settings, TextsKeywords
 from attnviz.traces.trace import Provenance
-from attnviz.traces.trained.batches import (
-    LayerWeights,
-    TextBatch,
-    captures_exactly,
-    group_lines,
-    model_for_texts,
-    visit_layers,
-)
+from attnviz.traces.trained import batches
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.pieces import cut_texts
 from attnviz.traces.trained.tracing import transformer_provenance
@@ -169,7 +162,7 @@ def pairs(
     0.02
     """
     minimal_pairs = read_pairs(source)
-    model, settings = model_for_texts(settings, changes, "a test of pairs is")
+    model, settings = batches.model_for_texts(settings, changes, "a test of pairs is")
     reading = _PairReading(model, [_locate_words(model, pair) for pair in minimal_pairs])
     heads, least_effect = measure_heads(reading.head_ids, reading.weights(), settings.seed)
     return MinimalPairs(
@@ -293,14 +286,14 @@ class _PairReading:
         # For each text, by its number: whether the token ever sees each candidate, or a later one
         self.sees = np.zeros((len(lines), 3), bool)
         self.rows: list[list[np.ndarray]] = [[] for _ in lines]  # of each layer: candidate head
-        captured = captures_exactly(model, located[0].tokens[0].ids)
-        for batch in group_lines(model, lines):
+        captured = batches.captures_exactly(model, located[0].tokens[0].ids)
+        for batch in batches.group_lines(model, lines):
             self.head_ids = []
             add = partial(self._add, batch)
-            visit_layers(model, batch.ids, add, captured=captured)
+            batches.visit_layers(model, batch.ids, add, captured=captured)
         self._refuse_unseen()
 
-    def _add(self, batch: TextBatch, layer: LayerWeights) -> None:
+    def _add(self, batch: batches.TextBatch, layer: batches.LayerWeights) -> None:
         """Add the weights of one layer of a batch, and what the token sees there."""
         for place, number in enumerate(batch.numbers):
             each, length = self.located[number // 2], len(batch.tokens[place])

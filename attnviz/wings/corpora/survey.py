@@ -35,16 +35,7 @@ from attnviz.traces.early_checks import from_first_text
 from attnviz.traces.result import NamedHead, RanksHeads, Rows, Showable
 from attnviz.traces.settings import HeadId, Settings, TextsKeywords, format_head_id
 from attnviz.traces.trace import Provenance
-from attnviz.traces.trained.batches import (
-    LayerWeights,
-    TextBatch,
-    captures_exactly,
-    group_lines,
-    iterate_texts,
-    make_batches,
-    model_for_texts,
-    visit_layers,
-)
+from attnviz.traces.trained import batches
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.pieces import (
     max_token_count,
@@ -232,8 +223,8 @@ def survey(
     >>> found["L0H2"].best.name, found.lines
     ('previous token', 6)
     """
-    lines = from_first_text(iterate_texts(texts))
-    model, settings = model_for_texts(settings, changes, "a survey is")
+    lines = from_first_text(batches.iterate_texts(texts))
+    model, settings = batches.model_for_texts(settings, changes, "a survey is")
     reading = _Reading(model, settings.seed)
     with stop_on_interrupt() as stopped:
         interrupted = any(stopped() for _ in track(reading.read(lines)))
@@ -269,7 +260,9 @@ class _Reading:
     def __init__(self, model: LoadedTransformer, seed: int, captured: bool | None = None) -> None:
         self.model, self.seed = model, seed
         repeated = _repeated_tokens(model, seed)
-        self.captured = captures_exactly(model, repeated[0].ids) if captured is None else captured
+        self.captured = (
+            batches.captures_exactly(model, repeated[0].ids) if captured is None else captured
+        )
         measured = self._measure(line_batch([*enumerate(repeated)]))
         self.head_ids = self.layer_heads
         self.repeats = CorpusTotals(len(self.head_ids), seed)
@@ -283,7 +276,7 @@ class _Reading:
     def read(self, texts: Iterable[str]) -> Iterator[int]:
         """Add all texts to the totals; yield the numbers of those of a batch once it is added."""
         self.texts = FilledTexts(texts)
-        for batch in make_batches(self.model, self._numbered_lines(), truncate=True):
+        for batch in batches.make_batches(self.model, self._numbered_lines(), truncate=True):
             documents = [self.documents[number] for number in batch.numbers]
             self.totals.add(batch, self._measure(batch), documents)
             self.is_new_chunk = True
@@ -304,16 +297,16 @@ class _Reading:
             self.documents[line.number - 1] = line.document
             yield line.number - 1, line.text
 
-    def _measure(self, batch: TextBatch) -> LineMeasures:
+    def _measure(self, batch: batches.TextBatch) -> LineMeasures:
         """Return what all heads do on the lines of a batch, and note which heads there are."""
         tokens, layers = BatchTokens.of_lines(batch.tokens), list[LineMeasures]()
         self.layer_heads: list[HeadId] = []
 
-        def visit(layer: LayerWeights) -> None:
+        def visit(layer: batches.LayerWeights) -> None:
             layers.append(tokens.measure(layer))
             self.layer_heads += layer.head_ids
 
-        visit_layers(self.model, batch.ids, visit, captured=self.captured)
+        batches.visit_layers(self.model, batch.ids, visit, captured=self.captured)
         return join_layers(layers)
 
     def result(self, interrupted: bool, settings: Settings, command: str | None) -> Survey:
@@ -377,7 +370,7 @@ class _Reading:
         top = {number for numbers in tops for number in numbers}
         wanted = top - {-1, *lines_by_number}
         texts = [(number, self.totals.top_texts[number], False) for number in sorted(wanted)]
-        for batch in group_lines(self.model, texts):
+        for batch in batches.group_lines(self.model, texts):
             measured = self._measure(batch)
             for place, number in enumerate(batch.numbers):
                 lines_by_number[number] = kept_line(batch, measured, place)
