@@ -6,7 +6,6 @@ import datetime
 import io
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
@@ -110,8 +109,7 @@ def show_in_pager(text: str) -> bool:
     # Ctrl-C is for the pager: if this process ended, it would take the pager's terminal along.
     # A child inherits SIG_IGN and would ignore Ctrl-C, too; it does not inherit a function.
     interrupts: list[int] = []
-    handler_before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
-    try:
+    with exit_handling.call_on_interrupt(lambda number, frame: interrupts.append(number)):
         process = subprocess.Popen(
             command,
             shell=True,  # PAGER is a command line, as for other programs
@@ -121,8 +119,6 @@ def show_in_pager(text: str) -> bool:
             errors="backslashreplace",
         )
         process.communicate(text)  # which ignores a broken pipe: the reader quit early
-    finally:
-        signal.signal(signal.SIGINT, handler_before)
     return bool(interrupts) or not 0 < process.returncode < KILLED_STATUS
 
 

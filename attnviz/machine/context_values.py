@@ -1,4 +1,4 @@
-"""Context variables that have a value for the time of a block."""
+"""Values for the time of a block: of context variables, and of attributes."""
 
 from __future__ import annotations
 
@@ -18,3 +18,14 @@ def context_value(variable: ContextVar[Value], value: Value) -> Iterator[None]:
         yield
     finally:
         variable.reset(token)
+
+
+@contextmanager
+def attribute_value(owner: object, name: str, value: object) -> Iterator[None]:
+    """Give an attribute of a module, or of another object, a value inside the `with` block."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)

@@ -10,11 +10,14 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_variables(*names: str) -> Iterator[None]:
-    """Remove some environment variables during the `with` block, and put them back after it."""
+    """Remove some environment variables during the `with` block, and put them back after it,
+    whatever they were set to inside."""
     removed = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
     finally:
+        for name in names:
+            os.environ.pop(name, None)
         os.environ.update(removed)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import current_thread, main_thread
 from types import FrameType
@@ -74,13 +74,18 @@ def delay_signals() -> Iterator[None]:
 
 
 @contextmanager
-def raise_on_interrupt() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt inside the block, whatever it does outside."""
-    handler_before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def call_on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Have Ctrl-C call a function inside the `with` block, whatever it does outside."""
+    handler_before = signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler_before)
+
+
+def raise_on_interrupt() -> AbstractContextManager[None]:
+    """Let Ctrl-C raise KeyboardInterrupt inside the `with` block, whatever it does outside."""
+    return call_on_interrupt(signal.default_int_handler)
 
 
 @contextmanager
@@ -101,11 +106,8 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
         signals_received.append(number)
         signal.signal(signal.SIGINT, previous_handler)
 
-    signal.signal(signal.SIGINT, note)
-    try:
+    with call_on_interrupt(note):
         yield lambda: bool(signals_received)
-    finally:
-        signal.signal(signal.SIGINT, previous_handler)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import tiktoken
 from tiktoken import load
 
 from attnviz.errors import AttnvizError, cmd, opt
+from attnviz.machine.context_values import attribute_value
 from attnviz.tokens.tokens import Tokens, tokens_of_bytes
 
 DOWNLOAD_TIMEOUT_SECONDS = (10, 30)  # to connect, and between two parts of the answer
@@ -64,11 +65,8 @@ def _with_download_timeout(*, download: bool = True) -> Iterator[None]:
         answer.raise_for_status()
         return bytes(answer.content)
 
-    load.read_file = read_file
-    try:
+    with attribute_value(load, "read_file", read_file):
         yield
-    finally:
-        load.read_file = original_reader
 
 
 def count_encoding_ids(name: str) -> int:

@@ -18,6 +18,8 @@ from typing import Any
 
 from attnviz.errors import model_error
 from attnviz.machine import files
+from attnviz.machine.context_values import attribute_value
+from attnviz.machine.environment import without_variables
 from attnviz.machine.exit_handling import undo_on_signal
 from attnviz.tokens.tokenizer_limits import (
     MAX_FILE_BYTES,
@@ -40,6 +42,8 @@ OTHER_FILES = re.compile(r".*(config|index)\.json")  # of processors, generation
 FILE_KEYS = re.compile(r"(.*_)?(files?|name_or_path|object|proto)|vocab|merges|init_inputs")
 FILE_OR_NUMBER_KEYS = re.compile(r"(.*_)?(paths?|weights)")
 KEPT_TABLES = ("added_tokens_decoder", "chat_template", "id2label", "label2id")
+# Where tiktoken stores a copy of a vocabulary by the name of its file; "": nowhere. Otherwise it
+# would take it for that of another model with the same name.
 STORE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 
 
@@ -56,8 +60,9 @@ def checked_copy(location: ModelLocation) -> Iterator[ModelLocation]:
     with (
         tempfile.TemporaryDirectory(prefix="attnviz-") as name,
         undo_on_signal(partial(shutil.rmtree, name, ignore_errors=True)),
-        _no_stored_vocabulary(),
+        without_variables(STORE_VARIABLE),
     ):
+        os.environ[STORE_VARIABLE] = ""  # no file's name stands for that of another model
         with reporting_load_errors(location, "tokenizer"):
             _fill_copy(folder, Path(name))
         yield ModelLocation(location.name, Path(name))
@@ -114,27 +119,12 @@ def _is_without_text(value: Any) -> bool:
 
 
 @contextmanager
-def _no_stored_vocabulary() -> Iterator[None]:
-    """Keep tiktoken from storing a copy of a vocabulary by the name of its file inside the block,
-    and from taking it for that of another model with the same name."""
-    before = os.environ.get(STORE_VARIABLE)
-    os.environ[STORE_VARIABLE] = ""  # stores nothing
-    try:
-        yield
-    finally:
-        del os.environ[STORE_VARIABLE]
-        if before is not None:
-            os.environ[STORE_VARIABLE] = before
-
-
-@contextmanager
 def finding_tokenizers_alone(location: ModelLocation) -> Iterator[None]:
     """Refuse, inside the `with` block, a class that transformers finds by a name in a model's files
     and that is no tokenizer: it would build whatever the class is."""
     from transformers.models.auto import tokenization_auto
 
-    lookup: Any = tokenization_auto
-    find_class = lookup.tokenizer_class_from_name
+    find_class = tokenization_auto.tokenizer_class_from_name
 
     def find_tokenizer(name: str) -> Any:
         named = find_class(name)
@@ -146,11 +136,8 @@ def finding_tokenizers_alone(location: ModelLocation) -> Iterator[None]:
             ORIGINAL_HINT,
         )
 
-    lookup.tokenizer_class_from_name = find_tokenizer
-    try:
+    with attribute_value(tokenization_auto, "tokenizer_class_from_name", find_tokenizer):
         yield
-    finally:
-        lookup.tokenizer_class_from_name = find_class
 
 
 def _is_tokenizer(named: object) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from attnviz.errors import AttnvizError, Note, model_error, opt
 from attnviz.machine import memory
-from attnviz.machine.context_values import context_value
+from attnviz.machine.context_values import attribute_value, context_value
 from attnviz.machine.panics import is_panic, silencing_panics
 from attnviz.traces.models.model_names import MINILM
 from attnviz.traces.trained.model_location import INSTALL_EXTRA, ModelLocation
@@ -232,15 +232,12 @@ def keeping_offline() -> Iterator[None]:
     from huggingface_hub import constants
     from transformers import dynamic_module_utils
 
-    questions: Any = dynamic_module_utils
-    with _offline_lock:
-        was_offline, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
-        seconds, questions.TIME_OUT_REMOTE_CODE = questions.TIME_OUT_REMOTE_CODE, 0
-        try:
-            yield
-        finally:
-            constants.HF_HUB_OFFLINE = was_offline
-            questions.TIME_OUT_REMOTE_CODE = seconds
+    with (
+        _offline_lock,
+        attribute_value(constants, "HF_HUB_OFFLINE", True),
+        attribute_value(dynamic_module_utils, "TIME_OUT_REMOTE_CODE", 0),
+    ):
+        yield
 
 
 _is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)
