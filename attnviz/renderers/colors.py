@@ -44,6 +44,11 @@ class Palette:
     on_dark: str = ""  # on dark paper, also from the lightest; empty: the anchors, from 1 to 0
 
 
+def _style_colors(colors: str) -> tuple[str, ...]:
+    """Return colours as style sheets write them: `c9800d` as `#c9800d`."""
+    return tuple(f"#{color}" for color in colors.split())
+
+
 THEMES = {
     "light": Theme(
         paper="#ffffff",
@@ -51,17 +56,8 @@ THEMES = {
         faint="#5c626b",
         hidden="#e0e0e0",
         hatch="#bcbcbc",
-        series=("#b3390b", "#0b62b3", "#4a7d12", "#7a2b56", "#2f818e", "#8050d0"),
-        heads=(
-            "#0061d0",
-            "#c9800d",
-            "#710a00",
-            "#14a69f",
-            "#a67cf7",
-            "#bf2a17",
-            "#7e4882",
-            "#272c65",
-        ),
+        series=_style_colors("b3390b 0b62b3 4a7d12 7a2b56 2f818e 8050d0"),
+        heads=_style_colors("0061d0 c9800d 710a00 14a69f a67cf7 bf2a17 7e4882 272c65"),
         diverging=(
             "004396 1858ab 346ebe 4f84cf 6c9bdc 8bb1e7 acc7ef cedef3 f3f3f3 f6d6cb f3baa7 "
             "ec9f84 e28463 d46a44 c45124 b13800 9d1f00"
@@ -73,17 +69,8 @@ THEMES = {
         faint="#a3abb8",
         hidden="#2c2c2c",
         hatch="#4e4e4e",
-        series=("#ff9d57", "#6cc0ff", "#a5d66f", "#e07a94", "#8aa0ff", "#e6e04a"),
-        heads=(
-            "#018cf9",
-            "#fe9d29",
-            "#27d09e",
-            "#faec65",
-            "#dc5417",
-            "#b8b0ff",
-            "#84fdff",
-            "#b069a5",
-        ),
+        series=_style_colors("ff9d57 6cc0ff a5d66f e07a94 8aa0ff e6e04a"),
+        heads=_style_colors("018cf9 fe9d29 27d09e faec65 dc5417 b8b0ff 84fdff b069a5"),
         diverging=(
             "70c6ff 5cb0f4 4c9bda 4187be 3872a1 325f83 2e4b64 2a3946 262626 453226 633f25 "
             "804c25 9d5a26 b9692a d57a33 ee8d42 ffa156"
