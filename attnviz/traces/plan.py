@@ -162,6 +162,7 @@ def _refuse_other_setting(
         raise matrices.error(
             f"{opt[name]:is {value}}, but {matrices.source_text} has {described}",
             f"leave {opt[name]} out, or give {opt[name]:{given}}",
+            about=name,
         )
 
 
@@ -184,13 +185,8 @@ def _resolve_kv_heads(settings: Settings, matrices: Matrices, heads: int) -> int
     sharing, _ = _heads_per_kv_head(matrices.sizes)
     inferred_count = heads // sharing if sharing > 1 else settings.kv_heads or heads
     count = matrices.sizes.get("group", inferred_count)
-    if settings.kv_heads not in (None, count):
-        raise matrices.error(
-            f"{opt.kv_heads:is {settings.kv_heads}}, "
-            f"but {matrices.source_text} has {count} heads of keys and values",
-            f"leave it out, or give {opt.kv_heads:{count}}",
-            about="kv_heads",
-        )
+    described = f"{counted(count, 'head')} of keys and values"
+    _refuse_other_setting(matrices, settings, "kv_heads", count, described)
     refuse_uneven_heads(heads, count)
     return count
 
