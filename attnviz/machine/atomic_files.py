@@ -17,6 +17,7 @@ from attnviz.machine.files import (
     refuse_folder,
     refuse_missing_folder,
     refuse_unwritable,
+    reporting_unwritable,
     split_inner_name,
     unwritable_file_error,
 )
@@ -115,14 +116,12 @@ class AllOrNothing:
         Refuses a path that cannot be written.
         """
         target = path.resolve()
-        try:
+        with reporting_unwritable(path):
             self._make_folders(target.parent)
             self._sweep(target.parent)
             with self._open_temporary(path, target) as stream:
                 stream.writelines(chunks)
             self._files[-1].temporary.chmod(_file_mode(target))
-        except OSError as error:
-            raise unwritable_file_error(path, error) from None
 
     def __exit__(
         self,

@@ -224,22 +224,16 @@ def refuse_missing_file(path: Path, purpose: str) -> None:
 
 def refuse_folder(path: Path) -> None:
     """Refuse to write to a path that is a folder."""
-    try:
-        is_folder = path.is_dir()
-    except OSError as error:  # too long a name, for example
-        raise unwritable_file_error(path, error) from None
-    if is_folder:
-        raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it")
+    with reporting_unwritable(path):  # too long a name, for example
+        if path.is_dir():
+            raise AttnvizError(f"'{path}' is a folder", "give the name of a file in it")
 
 
 def _refuse_locked_file(path: Path) -> None:
     """Refuse to overwrite a read-only file, and anything that is not a regular file."""
-    try:
-        exists = path.exists()
-    except OSError as error:  # too long a name, for example
-        raise unwritable_file_error(path, error) from None
-    if not exists:
-        return
+    with reporting_unwritable(path):  # too long a name, for example
+        if not path.exists():
+            return
     if not path.is_file():
         raise AttnvizError(f"'{path}' is not a regular file", "choose another name")
     if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):
@@ -303,6 +297,15 @@ def _refuse_long_path(path: Path, target: Path, folder: Path) -> None:
     if max(parts) > name_limit or max(temporary, len(os.fsencode(target))) >= path_limit:
         error = OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         raise unwritable_file_error(path, error)
+
+
+@contextmanager
+def reporting_unwritable(path: Path) -> Iterator[None]:
+    """Raise an error of the system inside the `with` block as an AttnvizError about a file."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable_file_error(path, error) from None
 
 
 def unwritable_file_error(path: Path, error: OSError) -> AttnvizError:

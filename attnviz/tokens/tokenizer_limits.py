@@ -25,6 +25,7 @@ MAX_ADDED_TOKENS = 100  # to a text
 MAX_SPECIAL_TOKENS = 10_000  # by name; the time to load them grows with their square
 MAX_RULES = 200  # of each kind; each is applied to the whole text
 MAX_TOKEN_ID = 2**24  # for which tables have a place, of a vocabulary of a million tokens
+LETTER_TABLE = "precompiled_charsmap"  # of SentencePiece
 REWRITING_PARTS = ("normalizer", "pre_tokenizer", "decoder")
 MAX_DIGITS = 4000  # of which Python makes a number
 RANKED_LINE = re.compile(rb"\s*[A-Za-z0-9+/]+=*\s+([+-]?[\d_]+)\s*")
@@ -188,9 +189,9 @@ def _rule_growth(rule: Mapping[str, Any]) -> int:
     >>> _rule_growth({"type": "Replace", "pattern": {"String": "``"}, "content": '"'})
     1
     """
-    charsmap, pattern = rule.get("precompiled_charsmap"), rule.get("pattern")
-    if isinstance(charsmap, str):
-        return _longest_text(charsmap)
+    pattern = rule.get("pattern")
+    if isinstance(rule.get(LETTER_TABLE), str):
+        return _longest_text(_letter_table(rule))
     if rule.get("type") == "ByteLevel":
         return BYTE_LETTERS
     content = str(rule.get("content", ""))
@@ -205,22 +206,21 @@ def _rule_growth(rule: Mapping[str, Any]) -> int:
 def _has_damaged_table(rule: Mapping[str, Any]) -> bool:
     """Return whether the trie in SentencePiece's table of letters is longer than the table, for
     which the package of tokenizers asks for memory, and ends the process."""
-    charsmap = rule.get("precompiled_charsmap")
-    if not isinstance(charsmap, str):
-        return False
-    with suppress(ValueError):  # refused by the package
-        table = base64.b64decode(charsmap)
-        return int.from_bytes(table[:4], "little") > len(table)
-    return False
+    table = _letter_table(rule)
+    return int.from_bytes(table[:4], "little") > len(table)
 
 
-def _longest_text(charsmap: str) -> int:
-    """Return the length of the longest text in SentencePiece's table of letters: a trie with its
-    size before it, then texts that end with a zero."""
-    try:
-        table = base64.b64decode(charsmap)
-    except ValueError:  # refused by the package
-        return 1
+def _letter_table(rule: Mapping[str, Any]) -> bytes:
+    """Return SentencePiece's table of letters: a trie with its size before it, then texts that end
+    with a zero. Empty for a rule without one, or with one that the package refuses."""
+    charsmap = rule.get(LETTER_TABLE)
+    with suppress(ValueError):
+        return base64.b64decode(charsmap) if isinstance(charsmap, str) else b""
+    return b""
+
+
+def _longest_text(table: bytes) -> int:
+    """Return the length of the longest text in a table of letters."""
     texts = table[4 + int.from_bytes(table[:4], "little") :].split(b"\0")
     return max(1, *(len(each.decode(errors="replace")) for each in texts))
 
