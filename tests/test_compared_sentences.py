@@ -404,7 +404,7 @@ def test_a_saved_trace_is_compared(tmp_path: Path, attnviz: Attnviz) -> None:
         (
             ["a", "b", "--by=dtype", "--model=minilm"],
             "--by dtype cannot be combined with a second sentence",
-            "leave one of them out",
+            "leave one of them out: two sentences are compared with the same settings",
         ),
         (
             ["a", "--by=dtype", "--values=float32", "--model=minilm"],

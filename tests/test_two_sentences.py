@@ -127,7 +127,7 @@ REFUSED_ARGUMENTS: dict[str, tuple[list[str], str, str]] = {
     "by something else": (
         [FIRST_TEXT, SECOND_TEXT, "--by", "scale"],
         "--by scale cannot be combined with a second sentence",
-        "leave one of them out: two sentences are compared with the same kind of attention",
+        "leave one of them out: two sentences are compared with the same settings",
     ),
     "values": (
         [FIRST_TEXT, SECOND_TEXT, "--values", "a,b"],

@@ -55,7 +55,8 @@ def choose_aspect(by: str | None, values: object, *, texts: bool) -> str:
     if texts and aspect_name != TEXT_ASPECT:
         raise AttnvizError(
             f"{opt.by:{aspect_name}} cannot be combined with a second sentence",
-            "leave one of them out: two sentences are compared with the same kind of attention",
+            "leave one of them out: two sentences are compared with the same settings",
+            about="by",
         )
     if texts and values is not None:
         raise AttnvizError(

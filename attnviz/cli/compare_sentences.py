@@ -8,7 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnviz.analysis.aspects import ASPECTS, MODEL_RUN_ASPECTS, TEXT_ASPECT, refuse_unknown_aspect
+from attnviz.analysis.aspects import (
+    ASPECTS,
+    MODEL_RUN_ASPECTS,
+    TEXT_ASPECT,
+    choose_aspect,
+    refuse_unknown_aspect,
+)
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.cli import output, text_source
 from attnviz.cli.compare_options import CompareOptions
@@ -263,17 +269,7 @@ def refuse_sentence_options(options: CompareOptions) -> None:
             f"give a second sentence, or {others}",
             about="by",
         )
-    if by in MODEL_RUN_ASPECTS and options.other is not None:
-        raise AttnvizError(
-            f"{opt.by:{by}} cannot be combined with a second sentence",
-            "leave one of them out",
-            about="by",
-        )
-    if by == TEXT_ASPECT and options.values is not None:
-        raise AttnvizError(
-            f"{opt.values} cannot be combined with a second sentence: the sentences are compared",
-            f"leave {opt.values} out",
-        )
+    choose_aspect(by, options.values, texts=options.other is not None)
     if by in MODEL_RUN_ASPECTS:
         _two_values(options)
 
