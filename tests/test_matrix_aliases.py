@@ -66,18 +66,10 @@ def test_nobody_knows_every_name() -> None:
 
 def test_every_name_that_is_told_can_be_given_and_no_other_name_can() -> None:
     names_with_alias = [
-        *table.MATRIX_ALIASES,
-        *(name for names in table.LAYER_ALIASES for name in names),
+        *table.other_names("names").values(),
+        *" ".join(table.other_names("layers").values()).split(),
     ]
-    aliases = [
-        other
-        for names in (
-            *table.MATRIX_ALIASES.values(),
-            *table.LAYER_ALIASES.values(),
-            *table.ALIAS_HINTS,
-        )
-        for other in names
-    ]
+    aliases = [name for kind in ("names", "layers", "hints") for name in table.other_names(kind)]
     assert set(names_with_alias) <= set(GIVEN_NAMES)
     assert not set(aliases) & set(GIVEN_NAMES)
 

@@ -24,48 +24,7 @@ FOLDERS_OPTION = "--checkpoints"  # takes all folders that follow it
 PART_OPTION = "--part"  # for which people type --window with a part of a text
 MAX_QUOTED_LETTERS = 40  # of what was typed, in an error
 
-OPTION_HINTS = {  # by words that people expect as options, where no row has them (`also`)
-    "mask masked masking autoregressive decoder": "did you mean --causal, --window?",
-    "format png svg pdf csv npz markdown type": (
-        "the suffix of the file says which: --out heatmap.png"
-    ),
-    "pptx powerpoint slides deck presentation": (
-        "slides are a kind of file: attnviz run --out deck.pptx"
-    ),
-    "gif animate animation video mp4": (
-        "an animation is a kind of file: attnviz steps --out steps.gif"
-    ),
-    "html web browser page": "a page is a kind of file: attnviz run --out view.html",
-    "interactive i ui gui tui app serve": (
-        "the terminal is not interactive: --query follows one token, and attnviz steps shows "
-        "every number"
-    ),
-    "huggingface hf bert": (
-        "did you mean --model? it takes a name on a hub, such as google-bert/bert-base-uncased"
-    ),
-    "text sentence input prompt string": (
-        "give the text in quotes, without an option; --file reads it from a file"
-    ),
-    "head layer-index": "--heads says how many there are; attnviz steps --head shows one",
-    "d-model embed-dim embedding-dim hidden-size width": (
-        "--dim is how many numbers represent a token; --size is how large a picture is"
-    ),
-    "dark light dark-mode style background": "did you mean --theme dark?",
-    "solutions answer-key key-file": (
-        "attnviz quiz -o sheet.pdf -o key.pdf writes the questions and the solutions"
-    ),
-    "figsize width-height resolution aspect pixels": (
-        "--size takes 16:9, inches (8x5) or pixels (1920x1080)"
-    ),
-    "all everything verbose long": "--show all shows every part, --full every number of it",
-    "no-mask bidirectional": "did you mean --no-causal?",
-    "unscaled raw": "did you mean --no-scale?",
-    "full-help all-help long-help help-full": "did you mean --help-all?",
-    "steps step-by-step walk": "attnviz steps shows every number on the way",
-    "compare comparison diff": "attnviz compare shows ways of attending side by side",
-    "version": "attnviz version prints it",
-    "list examples": "attnviz example list names the examples",
-}
+HINTS_FILE = Path(__file__).with_name("expected_options.toml")
 ALIASES_BY_COMMAND = {  # words that people expect to be commands, in front of a text
     "run": (
         "visualize visualise visualization viz view show plot draw render display heatmap attention"
@@ -362,13 +321,14 @@ def _option_hint(name: str, known_options: Sequence[str], command: Any, ctx: Any
 
 def _hints_by_word() -> dict[str, str]:
     """Return the hints at options by the words that people expect in their place."""
+    from attnviz.traces.toml_reader import read_rows_by_word  # only errors need it
+
     own = {
         word: f"did you mean {option_name(name)}?"
         for name, row in option_rows().items()
         for word in row.also.split()
     }
-    others = ((words.split(), hint) for words, hint in OPTION_HINTS.items())
-    return own | {word: hint for words, hint in others for word in words}
+    return own | read_rows_by_word(HINTS_FILE, "hints")
 
 
 def row_of_parameter(parameter: Any) -> Option | None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from attnviz.errors import AttnvizError
+from attnviz.traces import toml_reader
 from attnviz.traces.parts import GIVEN_NAMES, LEARNED_NAMES
 from attnviz.traces.settings import MAX_LAYERS
 
@@ -104,78 +107,15 @@ def _split_layer_key(key: str) -> tuple[int, str]:
     return number, name
 
 
+ALIAS_FILE = Path(__file__).with_name("matrix_aliases.toml")
 _KIND_SUFFIX = re.compile(r"[._]?(weights?|bias|kernel)$")  # h.0.attn.c_proj.weight
-
-MATRIX_ALIASES: dict[str, tuple[str, ...]] = {  # attnviz's name: names used elsewhere
-    "queries": ("q", "qs", "query"),
-    "keys": ("k", "ks", "key"),
-    "values": ("v", "vs", "value"),
-    "scores": ("attn_scores", "attention_scores", "wei", "logits"),
-    "weights": ("attn", "attn_weights", "attention_weights", "attention", "probs"),
-    "embeddings": ("x", "input", "inputs", "hidden_states", "x_1", "x1", "embeds", "inputs_embeds"),
-    "key_embeddings": ("context", "y", "x_2", "x2", "key_inputs"),
-    "positions": ("wpe", "pos_emb", "pos_embed", "position_embeddings", "pe", "pos_embedding"),
-    "memory": ("encoder_out", "enc_out", "enc_outputs", "encoder_hidden_states"),
-    "kept": ("dropout_mask", "drop_mask", "keep_mask"),
-    "tokens": ("words", "labels", "input_tokens"),
-    "w_score": ("v_a", "va", "v_att"),
-    "b_query": ("b_q", "bq"),
-    "b_key": ("b_k", "bk"),
-    "b_value": ("b_v", "bv"),
-    "b_out": ("b_o", "bo"),
-}
-LAYER_ALIASES: dict[tuple[str, str], tuple[str, ...]] = {  # of modules with a weight and a bias
-    ("w_query", "b_query"): ("w_q", "wq", "q_proj", "to_q", "w_qs", "q_lin", "query", "q"),
-    ("w_key", "b_key"): ("w_k", "wk", "k_proj", "to_k", "w_ks", "k_lin", "key", "k"),
-    ("w_value", "b_value"): ("w_v", "wv", "v_proj", "to_v", "w_vs", "v_lin", "value", "v"),
-    ("w_out", "b_out"): ("w_o", "wo", "o_proj", "out_proj", "to_out", "attn.c_proj", "attn.proj"),
-    ("w_1", "b_1"): ("w1", "fc1", "linear1", "c_fc", "intermediate.dense", "lin1"),
-    ("w_2", "b_2"): ("w2", "fc2", "linear2", "mlp.c_proj", "lin2"),
-    ("attention_gain", "attention_shift"): ("ln_1", "ln1", "norm1", "layernorm_before"),
-    ("feed_forward_gain", "feed_forward_shift"): ("ln_2", "ln2", "layernorm_after"),
-}
-ALIAS_HINTS: dict[tuple[str, ...], str] = {  # where another name alone is not enough
-    ("in_proj", "qkv", "qkv_proj", "query_key_value", "wqkv"): (
-        "it holds three, one below the other: give each third, transposed (weight.T), as "
-        "'w_query', 'w_key' and 'w_value'; the thirds of a bias as 'b_query', 'b_key' and "
-        "'b_value'"
-    ),
-    ("c_attn",): (
-        "it holds three side by side: give each third of its columns as 'w_query', 'w_key' and "
-        "'w_value'; the thirds of a bias as 'b_query', 'b_key' and 'b_value'"
-    ),
-    ("valid_lens", "valid_len", "lengths", "lens", "seq_len", "seq_lens", "seq_lengths"): (
-        "give 'visible', [item, key]: 1 for each key that may be read, 0 for padding"
-    ),
-    ("key_padding_mask", "src_key_padding_mask", "padding_mask", "pad_mask"): (
-        "give 'hidden', [item, key], where True hides a key, or 'visible', where True shows it"
-    ),
-    ("attention_mask", "attn_mask", "src_mask", "tgt_mask", "tril", "causal_mask", "masks"): (
-        "give 'visible' where 1 may be read, 'hidden' where 1 may not, 'mask' where it is added"
-    ),
-    ("position_bias", "relative_attention_bias", "rel_pos", "attn_bias", "attention_bias"): (
-        "what is added to the scaled scores is called 'mask': [token, key], or [head, token, key]"
-    ),
-    ("wte", "tok_emb", "word_embeddings", "embed_tokens", "token_embedding", "input_ids", "ids"): (
-        "give 'embeddings', a row for each token of the sentence: table[ids]; and 'tokens', words"
-    ),
-    ("norm2", "norm3", "norm", "layernorm", "layer_norm"): (
-        "a LayerNorm has a gain and a shift: 'attention_gain', 'cross_gain' or "
-        "'feed_forward_gain', by the part that it follows, and so on"
-    ),
-    ("input_layernorm", "post_attention_layernorm", "rmsnorm", "rms_norm"): (
-        "a LayerNorm has 'attention_gain' or 'feed_forward_gain'; an RMSNorm, which does not "
-        "subtract a mean, is not known here"
-    ),
-    ("gate_proj", "w3", "w_gate", "up_proj", "down_proj"): (
-        "feed-forward has two matrices here, 'w_1' and 'w_2', and no gate"
-    ),
-}
 TRANSPOSE_HINT = " Transpose the matrix of a torch.nn.Linear first: weight.T"
 
-_NAME_BY_ALIAS = {alias: name for name, aliases in MATRIX_ALIASES.items() for alias in aliases}
-_LAYER_BY_ALIAS = {alias: names for names, aliases in LAYER_ALIASES.items() for alias in aliases}
-_HINT_BY_ALIAS = {alias: hint for aliases, hint in ALIAS_HINTS.items() for alias in aliases}
+
+@cache
+def other_names(table: str) -> Mapping[str, str]:
+    """Return what a table of matrix_aliases.toml has for each name that is used elsewhere."""
+    return toml_reader.read_rows_by_word(ALIAS_FILE, table)
 
 
 def alias_hint(name: str) -> str:
@@ -189,7 +129,7 @@ def alias_hint(name: str) -> str:
     stems = [(full_name, "")] + ([(full_name[: suffix.start()], suffix[1])] if suffix else [])
     for stem, kind in stems:
         for alias in (".".join(stem.split(".")[-2:]), stem.split(".")[-1]):
-            if hint := _HINT_BY_ALIAS.get(alias) or _suggest_name(alias, kind):
+            if hint := other_names("hints").get(alias) or _suggest_name(alias, kind):
                 return hint
     return ""
 
@@ -199,7 +139,8 @@ def _suggest_name(alias: str, kind: str) -> str:
 
     `kind` is its suffix ("weight", "bias" or ""). A hint to transpose follows for linear layers.
     """
-    name, (weight, bias) = _NAME_BY_ALIAS.get(alias), _LAYER_BY_ALIAS.get(alias, ("", ""))
+    name = other_names("names").get(alias)
+    weight, _, bias = other_names("layers").get(alias, "").partition(" ")
     if kind == "bias":
         name = bias
     elif not name or (kind and weight):

@@ -61,6 +61,13 @@ def parse(text: str, source: str, **options: Any) -> dict[str, Any]:
     return contents
 
 
+def read_rows_by_word(path: Path, table: str) -> dict[str, str]:
+    """Return what a table of a file of attnviz has for each word; its keys are words with spaces
+    between them."""
+    rows: dict[str, str] = parse(path.read_text("utf-8"), path.name)[table]
+    return {word: row for words, row in rows.items() for word in words.split()}
+
+
 def _refuse_costly(text: str, source: str) -> None:
     """Refuse a text that would take the parser far more time or memory than its length: with deep
     nesting, overlong words, names of many parts, or very many names.
