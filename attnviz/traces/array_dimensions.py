@@ -38,21 +38,11 @@ ITEM, HEAD, GROUP = "item", "head", "group"
 BROADCAST_SIDES = (ITEM, HEAD, "token")  # a mask with a side of 1 here is the same for all
 AXES_KEY = "axes"
 SIDE_ALIASES = {  # sides that a word may stand for: the first that the array has
-    "batch": (ITEM,),
-    "query": ("token",),
-    "token": ("token", "key"),
-    "width": (
-        "width",
-        "head_value",
-        "query_width",
-        "key_width",
-        "value_width",
-        "joined_width",
-        "dim",
-        "context",
-        "hidden",
-    ),
-    "dim": ("dim", "context", "width", "head_value"),
+    "batch": ITEM,
+    "query": "token",
+    "token": "token key",
+    "width": "width head_value query_width key_width value_width joined_width dim context hidden",
+    "dim": "dim context width head_value",
 }
 PART_SIDES = [side for part in PARTS_BY_GIVEN_NAME.values() for side in part.axes]
 KNOWN_SIDES = tuple(dict.fromkeys([ITEM, *PART_SIDES, *SIDE_ALIASES]))
@@ -131,7 +121,10 @@ def _words_as_sides(part: Part, words: Axes) -> Axes:
     if HEAD in words and HEAD not in own_sides:
         own_sides = {HEAD_WIDTH_BY_WIDTH.get(side, side) for side in own_sides}
     return tuple(
-        next((side for side in (word, *SIDE_ALIASES.get(word, ())) if side in own_sides), word)
+        next(
+            (side for side in (word, *SIDE_ALIASES.get(word, "").split()) if side in own_sides),
+            word,
+        )
         for word in words
     )
 
