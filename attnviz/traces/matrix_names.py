@@ -2,7 +2,7 @@
 
 Layers count from 0, and `layers.0.w_query` is `w_query`. TOML may have a table for each layer
 (`[layers.1]`, or `[[layers]]` for all in order), JSON an object or a list; NumPy and safetensors
-have the full name. Needs no torch.
+have the full name. What others call them is in matrix_aliases.toml. Needs no torch.
 """
 
 from __future__ import annotations
