@@ -21,13 +21,13 @@ TOP_FOLDERS = (  # from the ground up, as imports run
     *("learning", "analysis", "views", "renderers", "cli", "wings"),
 )
 WITHOUT_DOCSTRING = {  # data, templates, and folders of such
-    "wings/examples/*.toml": "The worked examples; docs/examples.md explains every key.",
+    "wings/examples/*.toml": "The worked examples; docs/lessons.md explains every key.",
     "learning/tasks/": "Tasks written as grammars; docs/learning.md explains every key.",
     "renderers/page/page.html": "The template of a page.",
     "renderers/page/script/": "The JavaScript of a page; `SCRIPT_FILES` in page.py has its order.",
     "renderers/page/style/": "The CSS of a page; `STYLE_FILES` in page.py has its order.",
     "traces/models/*/": "The models that learned a task (`make models`).",
-    "traces/models/toy.toml": "The model that is written by hand; docs/models.md explains it.",
+    "traces/models/toy.toml": "The model that is written by hand; docs/learning.md explains it.",
     "wings/quiz/course.toml": "The quiz that `attnviz quiz` asks without a text.",
     "wings/quiz/quiz.html": "The template of the page of a quiz.",
 }

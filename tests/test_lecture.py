@@ -14,7 +14,7 @@ from tests.conftest import ROOT, Attnviz
 
 LECTURE = ROOT / "docs" / "lecture.md"
 SLIDE = re.compile(
-    r"## (\d+)\. (.*)\n\n```sh\nattnviz (.*) --size 16:9 -o (\d\d)\.png\n```\n\n<picture>\n.*"
+    r"### (\d+)\. (.*)\n\n```sh\nattnviz (.*) --size 16:9 -o (\d\d)\.png\n```\n\n<picture>\n.*"
     r'srcset="lecture/\4-dark\.png">\n.*src="lecture/\4-light\.png" alt="(.*)">\n</picture>\n'
 )
 SLIDES = SLIDE.findall(LECTURE.read_text("utf-8"))
@@ -27,7 +27,7 @@ def normalize(text: str) -> str:
 
 def test_there_are_thirteen_slides_each_with_its_title_beside_its_pictures() -> None:
     assert [int(number) for number, *_ in SLIDES] == list(range(1, 14))
-    assert LECTURE.read_text("utf-8").count("## ") == 13
+    assert len(re.findall(r"^### \d+\. ", LECTURE.read_text("utf-8"), re.MULTILINE)) == 13
     for number, title, _, name, alt in SLIDES:
         assert int(name) == int(number)
         assert normalize(alt) == normalize(title)

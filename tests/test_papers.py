@@ -1,4 +1,4 @@
-"""Figures for papers: letters in points, fonts, units, axes of one's own, and docs/papers.md."""
+"""Figures for papers: letters in points, fonts, units, axes of one's own, and docs/pictures.md."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests import not_none
 from tests.conftest import ROOT, Attnviz
 from tests.test_slides import layout_of
 
-PAGE = (ROOT / "docs" / "papers.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "pictures.md").read_text("utf-8")
 SENTENCE = "The animal was too tired"
 LONG_SENTENCE = (
     "The animal did not cross the street because it was too tired and then slept until noon"

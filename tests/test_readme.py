@@ -33,6 +33,7 @@ DOCS = ROOT / "docs"
 PAGES = (README, *sorted(DOCS.glob("*.md")))
 BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]*)\n(?P<output>.*?)```", re.DOTALL)
 SAMPLES = ROOT / "sample_texts"
+MOST_LINES_OF_README, MOST_PAGES, MOST_WORDS = 190, 16, 25_000
 
 
 def read_blocks(page: Path) -> dict[str, str]:
@@ -110,17 +111,20 @@ def test_a_console_block_prints_what_it_says(
     assert read_blocks(page)[command] == output
 
 
+EXPECT = "[[expect]]"  # of an example
+
+
 def test_the_example_with_every_key_is_one(attnviz: Attnviz, tmp_path: Path) -> None:
-    code = re.search(r"```toml\n(.*?)```", (DOCS / "examples.md").read_text("utf-8"), re.DOTALL)
-    assert code
-    (tmp_path / "lesson.toml").write_text(code[1], "utf-8")
+    page = (DOCS / "lessons.md").read_text("utf-8")
+    [code] = [each for each in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if EXPECT in each]
+    (tmp_path / "lesson.toml").write_text(code, "utf-8")
 
     result = attnviz("example", "check", str(tmp_path / "lesson.toml"))
 
     assert result.status == 0, result.out
     assert "1 example, 6 expectations, 6 printed numbers: all ✓" in result.out
     assert all(
-        name in code[1]
+        name in code
         for name in (
             *EXAMPLE_KEYS,
             *RECIPE_TYPES,
@@ -130,9 +134,9 @@ def test_the_example_with_every_key_is_one(attnviz: Attnviz, tmp_path: Path) -> 
             *DRAW_TYPES,
         )
     )
-    assert [name for name in (*PARTS_BY_STEP, *GIVEN_NAMES) if not _is_named(name, code[1])] == []
-    assert all(f"{start}…" in code[1] for start in ("cross-", "block."))
-    assert all(" ".join(claim.split()) in _comments(code[1]) for claim in CLAIMS)
+    assert [name for name in (*PARTS_BY_STEP, *GIVEN_NAMES) if not _is_named(name, code)] == []
+    assert all(f"{start}…" in code for start in ("cross-", "block."))
+    assert all(" ".join(claim.split()) in _comments(code) for claim in CLAIMS)
 
 
 def _is_named(name: str, text: str) -> bool:
@@ -142,7 +146,7 @@ def _is_named(name: str, text: str) -> bool:
 
 
 def test_the_page_about_lessons_names_every_draw_and_every_way_to_make_a_matrix() -> None:
-    page = (DOCS / "examples.md").read_text("utf-8")
+    page = (DOCS / "lessons.md").read_text("utf-8")
 
     options = {option for kind in DRAW_KINDS.values() for option in kind.options}
     assert all(re.search(rf"`[^`]*\b{name}\b", page) for name in {*DRAW_KINDS, *options})
@@ -163,12 +167,15 @@ def test_every_file_that_a_page_links_to_is_there(page: Path) -> None:
     assert all((page.parent / (link or picture)).exists() for link, picture in links)
 
 
-def test_the_readme_is_short_and_the_index_of_docs_names_every_page() -> None:
+def test_the_readme_and_the_docs_are_short_and_the_index_names_every_page() -> None:
     index = (DOCS / "README.md").read_text("utf-8")
     pages = [page.name for page in PAGES if page not in (README, DOCS / "README.md")]
+    pages_for_users = [DOCS / name for name in pages if name != "architecture.md"]
 
-    assert len(README.read_text("utf-8").splitlines()) <= 250
+    assert len(README.read_text("utf-8").splitlines()) <= MOST_LINES_OF_README
     assert [name for name in pages if f"]({name})" not in index] == []
+    assert len(pages_for_users) <= MOST_PAGES
+    assert sum(len(page.read_text("utf-8").split()) for page in pages_for_users) <= MOST_WORDS
 
 
 def commands_of_samples() -> list[str]:

@@ -118,11 +118,11 @@ def test_only_the_job_that_publishes_may_prove_who_it_is() -> None:
 
 
 def test_the_missing_address_has_one_place_and_the_files_that_need_it_are_named() -> None:
-    releasing = (ROOT / "docs" / "releasing.md").read_text("utf-8")
+    releasing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
     assert releasing.count(ADDRESS_PLACEHOLDER) == 1
     assert (
-        f"# [project.urls] is still to be filled with {ADDRESS_PLACEHOLDER}: docs/releasing.md."
+        f"# [project.urls] is still to be filled with {ADDRESS_PLACEHOLDER}: CONTRIBUTING.md."
         in (ROOT / "pyproject.toml").read_text("utf-8")
     )
     assert "urls" not in project()["project"]

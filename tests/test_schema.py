@@ -401,7 +401,7 @@ def test_a_type_checker_knows_that_a_table_is_one_of_pandas(method: Callable[...
 def test_the_page_on_documents_shows_how_to_validate_one(
     documents: Documents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (ROOT / "docs" / "json.md").read_text("utf-8")
+    page = (ROOT / "docs" / "numbers.md").read_text("utf-8")
     [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     Path("trace.schema.json").write_text(json.dumps(document_schema("trace")))

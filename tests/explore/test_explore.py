@@ -246,8 +246,8 @@ def test_no_key_means_two_things_in_a_pane() -> None:
         assert len(names) == len(set(names))
 
 
-def test_the_page_about_explore_has_the_table_of_keys() -> None:
-    page = (ROOT / "docs" / "explore.md").read_text("utf-8")
+def test_the_page_about_the_explorer_has_the_table_of_keys() -> None:
+    page = (ROOT / "docs" / "pages.md").read_text("utf-8")
     rows = re.findall(r"^\| `(.+)` \| (.+) \| (.+) \|$", page, re.MULTILINE)
 
     assert rows == [(key.label, panes_text(key), key.does) for key in KEYS]

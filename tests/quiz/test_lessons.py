@@ -17,9 +17,10 @@ TEXT_AND_QUESTION = f"{TEXT}[[texts.ask]]\n"
 
 
 def lesson_of_docs() -> str:
-    """The lesson that docs/quiz.md shows."""
-    page = (ROOT / "docs" / "quiz.md").read_text("utf-8")
-    [lesson] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    """The lesson that docs/lessons.md shows."""
+    page = (ROOT / "docs" / "lessons.md").read_text("utf-8")
+    lessons = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    [lesson] = [code for code in lessons if "[[texts]]" in code]
     return str(lesson)
 
 

@@ -1,6 +1,6 @@
 """Models written by hand as TOML: words, numbers with meanings, and heads.
 
-docs/models.md has a file with every key explained.
+docs/learning.md has a file with every key explained.
 """
 
 from __future__ import annotations

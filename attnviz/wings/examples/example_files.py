@@ -1,4 +1,4 @@
-"""Reads and checks the TOML of an example; docs/examples.md explains every key."""
+"""Reads and checks the TOML of an example; docs/lessons.md explains every key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KEYS: the keys in words, which the last line, the list of keys and docs/explore.md show."""
+"""KEYS: the keys in words, which the last line, the list of keys and docs/pages.md show."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class QuestionOptions:
     texts: list[str] = text_option(
         [],
         metavar="TEXT|LESSON",
-        help="Sentences, each in quotes, or a lesson file (.toml: docs/quiz.md). Without any: a "
+        help="Sentences, each in quotes, or a lesson file (.toml: docs/lessons.md). Without any: a "
         "course from the arithmetic to heads of trained models.",
         short="Sentences in quotes, or a lesson file (.toml); without any, a course.",
         is_argument=True,

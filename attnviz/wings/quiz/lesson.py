@@ -1,7 +1,7 @@
 """Lesson: texts, models, heads and kinds of question of a quiz; reads its files.
 
 Nothing here needs torch, so that a mistake in a lesson is found before a model is loaded.
-docs/quiz.md explains every key of a lesson file.
+docs/lessons.md explains every key of a lesson file.
 """
 
 from __future__ import annotations
