@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-import torch
 
 import attnviz as library
 from attnviz.traces.trace import Trace
@@ -43,9 +42,8 @@ def agreement_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def shown(page: Page) -> Station:
     wait_for_frames(page)
-    texts = [page.inner_text(name).replace("\u2068", "").replace("\u2069", "").replace("\u00a0", " ")
-             for name in (TITLE, CAPTION, NUMBER)]  # fmt: skip
-    return Station(*texts)
+    texts = [page.inner_text(name) for name in (TITLE, CAPTION, NUMBER)]
+    return Station(*(re.sub("[\u2068\u2069]", "", text).replace("\u00a0", " ") for text in texts))
 
 
 def walk_through(page: Page) -> list[Station]:
@@ -67,7 +65,7 @@ def last_number(text: str) -> float:
 def numbers_of(trace: Trace, layer: int, head: int) -> dict[str, float]:
     """The same numbers, from the tensors of a run."""
     part = trace.layers[layer]
-    queries, keys, values = part.queries_with_keys() + (part.values_of_heads,)
+    queries, keys, values = (*part.queries_with_keys(), part.values_of_heads)
     row = len(trace.tokens) - 1
     weights = trace[layer, head][row].double()
     key = int(weights.argmax())
@@ -156,7 +154,11 @@ def test_the_last_station_switches_off_a_head_that_the_answer_needs(
 def test_keys_swipes_and_buttons_move_and_escape_ends_the_walk(
     chromium: Browser, agreement_page: Path
 ) -> None:
-    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    phone: dict[str, Any] = {
+        "viewport": {"width": 390, "height": 844},
+        "has_touch": True,
+        "is_mobile": True,
+    }
     swipe = """right => {
       const touch = x => new Touch({ identifier: 1, target: tour, clientX: x, clientY: 200 });
       tour.dispatchEvent(new TouchEvent("touchstart", { touches: [touch(200)] }));

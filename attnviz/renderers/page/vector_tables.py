@@ -1,4 +1,4 @@
-"""Queries, keys and values of a page's heads, from which its script computes scores and mixtures."""
+"""Queries, keys and values of heads, from which a page computes scores and what they mix."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PackedVectors:
 def pack_vectors(
     heads: Sequence[HeadMap], weight_bytes: int, reason: str, chosen: bool | None
 ) -> PackedVectors:
-    """Return the queries and keys of the heads, if they fit into the page, and values if they do, too.
+    """Return the queries and keys of the heads, if they fit into the page; and values, if they do.
 
     `weight_bytes`: what the weights take; `reason`: why there are none to store; `chosen`: True
     stores as many as a page can hold, False none.
