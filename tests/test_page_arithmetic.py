@@ -227,7 +227,7 @@ def test_keys_and_clicks_open_move_and_close_the_arithmetic(
         page.focus(".bars")
         page.keyboard.press("End")
         wait_until(page, lambda: "dimension 8:" in page.inner_text(".bar-says"))
-        assert page.locator(".square.chosen").count() == 3
+        assert page.locator(".bars .square.chosen").count() == 3
         page.mouse.click(*corner)
         page.mouse.click(*corner)
         wait_until(page, lambda: not panel.is_visible())
@@ -273,7 +273,7 @@ def test_of_a_wide_head_the_largest_products_are_named(chromium: Browser, tmp_pa
     layer = trace.layers[0]
     products = (not_none(layer.queries)[0, 1] * not_none(layer.keys)[0, 2]).numpy()
     with page_of(trace, chromium, tmp_path, "#cell=2-3") as page:
-        wait_until(page, lambda: page.locator(".square").count() == 3 * 128)
+        wait_until(page, lambda: page.locator(".bars .square").count() == 3 * 128)
         largest = abs(products).argsort()[::-1][:3]
         summary = page.inner_text(".bar-says").replace("−", "-")
         dimensions = [int(each) for each in re.findall(r"dimension (\d+)", summary)]

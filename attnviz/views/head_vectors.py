@@ -1,4 +1,4 @@
-"""Queries and keys of each head, from which a page computes a score again."""
+"""Queries, keys and values of each head, from which a page computes a score and a mixture again."""
 
 from __future__ import annotations
 
@@ -87,6 +87,7 @@ def read_head_vectors(trace: Trace, layer: Layer, head: int) -> HeadVectors | No
     return HeadVectors(
         queries=_vector_rows(queries, head),
         keys=_vector_rows(keys, head // key_heads),
+        values=_vector_rows(layer.values, head // key_heads) if layer.values.shape[-1] else None,
         key_heads=key_heads,
         products=LazyCells(layer.size, scores),
         scale=layer.scale,

@@ -23,7 +23,7 @@ from attnviz.wording.rules import check_rules
 MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
 MAX_LIVE_NUMBERS = 60_000  # of a model: about 230 kB in a page
 FREQUENT_PIECES = 17_000  # of GPT-2's 50,257, which the page of a larger model has
-MAX_NUMBERS_BESIDE_ALL_PIECES = 500  # of a model: all pieces take 250 kB, and a page has 400
+MAX_NUMBERS_BESIDE_ALL_PIECES = 250  # of a model: all pieces take 250 kB, and a page has 400
 PROJECTION_NAMES = ("query", "key", "value", "out")
 
 

@@ -84,6 +84,7 @@ SCRIPT_FILES = (
     "controls.js",
     "finding.js",
     "live.js",
+    "tour.js",
     "shortcuts.js",
     "picture.js",
     "picture_words.js",
@@ -94,10 +95,14 @@ SCRIPT_FILES = (
 # Only a page that computes has these, the first of them only one that draws vectors from a seed.
 DRAWING_SCRIPT_FILES = ("drawn_numbers.js", "hashing.js", "live_pieces.js")
 LOADER_SCRIPT = "script/loader.js"  # unpacks the others, which are most of a page, and runs them
-LIVE_SCRIPT_FILES = (
+LIVE_FILES = (
     *DRAWING_SCRIPT_FILES,
-    *("live_tokens.js", "forward_pass.js", "live_heads.js", "live.js"),
+    *("live_tokens.js", "forward_pass.js", "live_heads.js", "live.js", "tour.js"),
+    *("live.css", "tour.css"),
 )
+POINT_FILES = ("points.js", "points.css")
+STEP_FILES = ("steps.js", "markup.js")
+PASSAGE_FILES = ("passages.js", "passages.css")
 STYLE_FILES = (
     "style.css",
     "controls.css",
@@ -109,6 +114,7 @@ STYLE_FILES = (
     "passages.css",
     "points.css",
     "live.css",
+    "tour.css",
     "layout.css",
     "paper.css",
 )
@@ -153,9 +159,11 @@ def _page_texts(
     """Return the texts for the placeholders in page.html; `about` describes the heads, and `live`
     the model that the page computes: {} without any.
     """
-    styles = [strip_style(read_page_file(f"style/{name}")) for name in STYLE_FILES]
+    unused = _unused_files(view, about)
+    styles = [
+        strip_style(read_page_file(f"style/{name}")) for name in STYLE_FILES if name not in unused
+    ]
     style = theme_rules(look.colors) + "".join(styles)
-    unused = _unused_scripts(view.live)
     script = join_scripts(tuple(f"script/{name}" for name in SCRIPT_FILES if name not in unused))
     loader = join_scripts((LOADER_SCRIPT,))
     theme_name = "" if look.theme == DEFAULT_THEME else look.theme
@@ -241,12 +249,20 @@ def read_page_file(name: str, package: str = "attnviz.renderers.page") -> str:
     return files(package).joinpath(name).read_text("utf-8")
 
 
-def _unused_scripts(live: LiveModel | None) -> tuple[str, ...]:
-    """Return the files of scripts that a page does without, which has little room for a model."""
-    if live is None:
-        return LIVE_SCRIPT_FILES
-    has_own_words = live.vocabulary is not None and "pieces" not in live.blocks
-    return ("points.js", *(DRAWING_SCRIPT_FILES if has_own_words else ()))
+def _unused_files(view: View, about: Mapping[str, Any]) -> set[str]:
+    """Return the scripts and styles that a page does without, which has little room for a model;
+    `about` describes its heads.
+    """
+    live = view.live
+    draws = live is not None and (live.vocabulary is None or "pieces" in live.blocks)
+    used = {
+        LIVE_FILES: live is not None,
+        DRAWING_SCRIPT_FILES: draws,
+        POINT_FILES: view.cloud is not None,
+        STEP_FILES: view.query_steps is not None,
+        PASSAGE_FILES: bool(about.get("passages")),
+    }
+    return {name for names, is_used in used.items() if not is_used for name in names}
 
 
 @lru_cache

@@ -1,4 +1,4 @@
-"""Queries and keys of a page's heads, from which its script computes scores again."""
+"""Queries, keys and values of heads, from which a page computes scores and what they mix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from attnviz.renderers.page.packing import (
 )
 from attnviz.views.grids.explorer import HeadExplorer, HeadMap, HeadVectors
 
-MAX_EXACT_NUMBERS = 2**13  # of all queries and keys; more are stored in 16 bits
+MAX_EXACT_NUMBERS = 2**13  # of all vectors; more are stored in 16 bits
 MAX_VECTOR_BYTES = 1_500_000  # or as many as the weights take
 MAX_CHOSEN_BYTES = 18_000_000  # with --vectors: 24 MB of base64
 PRODUCT = "q\u00a0·\u00a0k"
@@ -44,7 +44,7 @@ class PackedVectors:
 def pack_vectors(
     heads: Sequence[HeadMap], weight_bytes: int, reason: str, chosen: bool | None
 ) -> PackedVectors:
-    """Return the queries and keys of the heads, if they fit into the page.
+    """Return the queries and keys of the heads, if they fit into the page; and values, if they do.
 
     `weight_bytes`: what the weights take; `reason`: why there are none to store; `chosen`: True
     stores as many as a page can hold, False none.
@@ -55,14 +55,16 @@ def pack_vectors(
     if chosen is False:
         return _without_vectors("left out by --no-vectors")
     limit = MAX_CHOSEN_BYTES if chosen else max(MAX_VECTOR_BYTES, weight_bytes)
-    numbers = sum(map(_number_count, vectors.values()))
-    bits = EXACT_BITS if numbers <= MAX_EXACT_NUMBERS else FINE_BITS
-    size = int(numbers * bits // BITS_OF_A_BYTE)
-    if size <= limit:
-        packed = _pack_each(vectors, bits)
-        size = sum(len(table.block) for table in packed.tables.values())
+    without_values = {index: replace(head, values=None) for index, head in vectors.items()}
+    for stored in (vectors, without_values):
+        numbers = sum(map(_number_count, stored.values()))
+        bits = EXACT_BITS if numbers <= MAX_EXACT_NUMBERS else FINE_BITS
+        size = int(numbers * bits // BITS_OF_A_BYTE)
         if size <= limit:
-            return packed
+            packed = _pack_each(stored, bits)
+            size = sum(len(table.block) for table in packed.tables.values())
+            if size <= limit:
+                return packed
     hint = "--vectors stores them" if size <= MAX_CHOSEN_BYTES else "a shorter text has room"
     return _without_vectors(f"queries and keys would take {format_size(size)}; {hint}")
 
@@ -77,11 +79,12 @@ def without_stored_vectors(explorer: HeadExplorer) -> HeadExplorer:
 
 
 def _number_count(vectors: HeadVectors) -> float:
-    """Return how many numbers the queries and keys of a head have, its share of keys that several
-    heads have in common.
+    """Return how many numbers the queries, keys and values of a head have, its share of those that
+    several heads have in common.
     """
     (queries, width), (keys, _) = vectors.queries.shape, vectors.keys.shape
-    return width * (queries + keys / vectors.key_heads)
+    value_width = 0 if vectors.values is None else vectors.values.shape[1]
+    return width * queries + (width + value_width) * keys / vectors.key_heads
 
 
 def _pack_each(vectors: Mapping[int, HeadVectors], bits: int) -> PackedVectors:
@@ -97,6 +100,8 @@ def _pack_each(vectors: Mapping[int, HeadVectors], bits: int) -> PackedVectors:
         (queries, packed_queries), (keys, packed_keys) = map(add_table, (head.queries, head.keys))
         terms = [{"name": name, "table": add_table(cells)[0]} for name, cells in head.terms]
         about[index] = {"queries": queries, "keys": keys, **_score_facts(head, terms)}
+        if head.values is not None:
+            about[index]["values"] = add_table(head.values)[0]
         if head.mistake is not None:
             wrong = {name: getattr(head.mistake, name) for name in ("cause", "about", "axis")}
             about[index]["mistake"] = {**wrong, "table": add_table(head.mistake.inputs)[0]}

@@ -33,13 +33,14 @@ class WrongSoftmax:
 @with_summary
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeadVectors:
-    """The queries and keys of a head, and all that makes scores of them: their products are
+    """The queries, keys and values of a head, and all that makes scores of them: their products are
     scaled, limited by `soft_cap`, and lowered by slope · distance; then `terms` are added.
     """
 
     queries: Cells  # a row for each query
     keys: Cells
-    key_heads: int = 1  # how many heads have these keys
+    values: Cells | None = None  # None: they are not known
+    key_heads: int = 1  # how many heads have these keys and values
     products: Cells  # query · key, as the scores were computed
     scale: float
     divisors: tuple[str, ...] = ()  # the scale as it is written, such as `√8`

@@ -95,7 +95,8 @@ function showArithmetic(head, cells, vectors) {
   ];
   if (!found.hidden) {
     const table = tableOfSoftmax(head, found, [who, whom], vectors.mistake);
-    shown.push(element("div", { class: "frame" }, table));
+    shown.push(element("div", { class: "frame" }, table), ...mixtureOfRow(head, cells, vectors, query));
+    if (isLive && live.model.vocabulary?.answers.length) shown.push(element("p", {}, `${liveTitle()}.`));
   }
   const notes = notesOfCell(head, cells, vectors, found);
   shown.push(...notes.map((note) => element("p", { class: "caption" }, note)));
@@ -515,6 +516,57 @@ function weightBar({ weight, error }) {
   const number = knownShare(weight, error);
   const whole = element("span", { class: "weight-bar" }, bar);
   return element("span", { class: "bar-of-weight" }, whole, element("span", {}, number));
+}
+
+/* What a row makes of its weights: the values, each times its share, and their sum. */
+
+const MOST_MIXED = 3; // that are drawn above the sum of all
+
+const valueOf = ({ values, valueWidth }, key) =>
+  values.subarray(key * valueWidth, (key + 1) * valueWidth);
+
+/** Nothing where a page has no values. */
+function mixtureOfRow(head, cells, vectors, query) {
+  if (!vectors.values) return [];
+  const { rows, largest } = mixedValues(head, cells, vectors, query);
+  const title = `values, each times its share: what ${calledToken(readers(head), query)} takes along`;
+  return [element("p", { class: "mixture-title" }, title), listsOf(rows, largest)];
+}
+
+/** The largest parts and the sum, by name; and where the sum is largest. */
+function mixedValues(head, cells, vectors, query) {
+  const weights = [...cells.row(query)].map((each) => each || 0);
+  const order = [...weights.keys()].filter((key) => weights[key] > 0)
+    .sort((one, other) => weights[other] - weights[one]);
+  const parts = order.map((key) => valueOf(vectors, key).map((each) => each * weights[key]));
+  const sum = new Float64Array(vectors.valueWidth);
+  for (const part of parts) part.forEach((each, place) => (sum[place] += each));
+  const shown = order.slice(0, MOST_MIXED).map((key, place) => ({
+    name: `${shareText(weights[key])} × ${calledToken(readTokens(head), key)}`, numbers: parts[place],
+  }));
+  const rest = order.length - shown.length;
+  const sizes = [...sum].map(Math.abs);
+  return {
+    rows: [...shown, { name: rest > 0 ? `sum, and ${rest} more` : "sum", numbers: sum }],
+    sum,
+    largest: sizes.indexOf(Math.max(...sizes)),
+  };
+}
+
+/** Lists of numbers below each other, in one scale; a dimension is marked. */
+function listsOf(rows, dimension) {
+  const [{ numbers }] = rows;
+  const high = Math.max(...rows.map((row) => largestOf(row.numbers)));
+  const scales = rows.map(() => ({ kind: "diverging", bend: "straight", low: -high, high }));
+  const most = narrowPage.matches ? SQUARES_IN_A_LINE / 2 : SQUARES_IN_A_LINE;
+  const across = Math.min(numbers.length, most);
+  const starts = Array.from({ length: Math.ceil(numbers.length / across) }, (_, at) => at * across);
+  const holder = element("div", { class: "lists" }, ...starts.map((first) =>
+    blockOfBars(rows, scales, { first, end: Math.min(first + across, numbers.length), across })));
+  for (const square of holder.querySelectorAll(`[data-dimension="${dimension}"]`)) {
+    square.classList.add("chosen");
+  }
+  return holder;
 }
 
 /** Why a cell is hidden, what is switched off, how exact queries and keys are. */

@@ -26,6 +26,11 @@ function shownIn(names, show) {
   show();
 }
 
+function titlePage(title) {
+  document.querySelector("h1").textContent = title;
+  document.title = title;
+}
+
 let silence = null;
 
 /** A short message, which is read out, too, and goes after a while. */

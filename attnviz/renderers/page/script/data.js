@@ -205,8 +205,8 @@ const storedVectors = new Map();
 
 const hasVectors = (head) => computedVectors.has(head) || Boolean(heads[head].vectors);
 
-/** The queries and keys of a head, row by row, and what makes scores of their products; null where
- *  a page has none. */
+/** The queries, keys and values of a head, row by row, and what makes scores of their products; null
+ *  where a page has none. */
 function vectorsOf(head) {
   if (computedVectors.has(head)) return computedVectors.get(head);
   if (!hasVectors(head)) return null;
@@ -218,12 +218,15 @@ async function unpackedVectors(about) {
   const { terms = [], mistake } = about;
   const names = [about.queries, about.keys, ...terms.map(({ table }) => table)];
   const [queries, keys, ...added] = await Promise.all(names.map(unpackedTable));
-  const inputs = mistake && (await unpackedTable(mistake.table));
+  const [inputs, values] = await Promise.all(
+    [mistake?.table, about.values].map((table) => table && unpackedTable(table)));
   return {
     ...about,
     queries: queries.numbers,
     keys: keys.numbers,
     width: queries.columns,
+    values: values?.numbers,
+    valueWidth: values?.columns,
     mistake: mistake && { ...mistake, at: (query, key) => inputOf(inputs, query, key) },
     terms: added.map(({ numbers, columns }, place) => ({
       name: terms[place].name,

@@ -134,7 +134,7 @@ function attendHead(model, choices, { queries, keys, values, sight, slope, scori
       : NaN));
   const weights = scores.map(softmaxOf);
   const contexts = mixedRows(weights, values);
-  return { queries, keys, scale, slope, sight, scoring, scores, weights, contexts };
+  return { queries, keys, values, scale, slope, sight, scoring, scores, weights, contexts };
 }
 
 const mixedRows = (weights, values) =>
@@ -214,9 +214,10 @@ function withResidual(model, inputs, [gain, shift], sublayer) {
   return model.norm === "post" ? normedRows(added, gain, shift) : added;
 }
 
-/** The outputs of a layer; its heads are put into `heads`. */
-function computeLayer(model, choices, inputs, layer, heads) {
+/** The outputs of a layer; its heads are put into `heads`, and what comes into it into `inflows`. */
+function computeLayer(model, choices, inputs, layer, { heads, inflows }) {
   const tensor = tensorsOfLayer(model.tensors, layer);
+  inflows.push(inputs);
   const attend = (rows) => {
     const { attended, outputs } = attendLayer(model, choices, rows, layer);
     heads.push(attended);
@@ -236,21 +237,22 @@ function computeLayer(model, choices, inputs, layer, heads) {
 const embeddedRow = ({ tensors, starts, dim }, id) =>
   tensors.embeddings ? rowOfMatrix(tensors.embeddings, id) : drawnRow(starts.embedding, id, dim);
 
-/** What every head reads, layer by layer, and the probabilities of all answers at each token.
+/** What every head reads, layer by layer, and the scores and probabilities of all answers at each
+ *  token; `embedded` are the tokens' vectors, `inflows` those that come into each layer.
  *  `choices`: scaled, causal, placed, temperature; `off`, a Map of heads to "zero" or "mean". */
 function computeModel(model, ids, choices) {
   const { tensors } = model;
   const embedded = ids.map((id) => embeddedRow(model, id));
   const added = choices.placed ? positionRows(model, ids.length) : null;
   let vectors = added ? addRows(embedded, added) : embedded;
-  const heads = [];
+  const computed = { heads: [], inflows: [], embedded, logits: null, probabilities: null };
   for (let layer = 0; layer < model.layers; layer++) {
-    vectors = computeLayer(model, choices, vectors, layer, heads);
+    vectors = computeLayer(model, choices, vectors, layer, computed);
   }
-  if (!tensors.w_answers) return { heads, probabilities: null };
+  if (!tensors.w_answers) return computed;
   const last = tensors.last_gain
     ? normedRows(vectors, tensors.last_gain, tensors.last_shift)
     : vectors;
   const logits = projectRows(last, tensors.w_answers, tensors.b_answers);
-  return { heads, probabilities: logits.map(softmaxOf) };
+  return { ...computed, logits, probabilities: logits.map(softmaxOf) };
 }

@@ -239,7 +239,7 @@ function answerParts() {
   const rows = order.slice(0, MOST_ANSWERS).map((answer) =>
     answerRow(answers[answer], now[answer], was?.[answer]));
   const note = isComplete() ? [element("p", { class: "live-note" }, COMPLETE)] : [];
-  return [element("p", {}, title), element("ol", {}, ...rows), ...note];
+  return [element("p", {}, title), element("ol", { class: "answers" }, ...rows), ...note];
 }
 
 const COMPLETE = "The answer is as long as the question: it is complete.";

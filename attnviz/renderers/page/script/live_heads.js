@@ -16,7 +16,7 @@ const LIVE_NAMES = ["text", "scaled", "causal", "placed", "temperature", "off"];
 /** As the page opens: the text and the settings of the run that made it. */
 function startingChoices() {
   const { text, scaled, causal, temperature, off } = data.live;
-  return { text, scaled, causal, placed: true, temperature, off };
+  return { text, scaled, causal, placed: true, temperature, off, walk: null };
 }
 
 /** The model is unpacked before anything is read from the address, which may name a text. */
@@ -143,7 +143,7 @@ function putVectors(head, computed) {
 }
 
 /** What makes the scores of a computed head, as `vectorsOf` returns it. */
-function vectorsOfComputed({ queries, keys, scale, slope, sight, scoring }) {
+function vectorsOfComputed({ queries, keys, values, scale, slope, sight, scoring }) {
   const { width, softCap } = live.model;
   const { scaled, temperature } = state;
   const flat = (rows) => Float64Array.from(rows.flatMap((row) => [...row]));
@@ -154,6 +154,8 @@ function vectorsOfComputed({ queries, keys, scale, slope, sight, scoring }) {
   return {
     queries: flat(queries),
     keys: flat(keys),
+    values: flat(values),
+    valueWidth: values[0].length,
     width,
     scale,
     divisors,
@@ -227,6 +229,10 @@ function liveAddress() {
       read: (text) => (isTemperature(shareOf(text)) ? shareOf(text) : undefined),
     },
     off: { write: (names) => names.join(",") || NOTHING, read: headsNamed },
+    walk: {
+      write: (place) => (place === null ? NOTHING : String(place + 1)),
+      read: (text) => (/^[1-9]$/.test(text) ? Number(text) - 1 : undefined),
+    },
   };
 }
 

@@ -13,15 +13,16 @@ function start() {
 function startExploring() {
   readAddress();
   if (isLive) startLive(control("live"));
+  if (isLive) startTour(control("tour"));
   startMatrix(control("matrix"));
   startBoth(control("both"));
   startLines(control("lines"));
   startOverview(control("overview"));
   startSentence(control("sentence"));
-  startPassages(control("sentence"));
+  if (attention.passages) startPassages(control("sentence"));
   startArithmetic(control("arithmetic"));
   startTable(control("table"));
-  startSteps();
+  if (document.getElementById("steps")) startSteps();
   startControls();
   startCopying(control("copying"));
 }

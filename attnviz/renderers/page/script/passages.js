@@ -9,7 +9,6 @@ const passages = {
 };
 
 function startPassages(section) {
-  if (!attention.passages) return;
   const about = { class: "passages", role: "group", dir: "auto" };
   passages.holder = element("div", { ...about, "aria-label": "the text in its segments" });
   for (const [place, lines] of attention.passages) {

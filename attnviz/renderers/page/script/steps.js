@@ -3,7 +3,6 @@
 const walk = { parts: [], of: {}, made: new Map() };
 
 async function startSteps() {
-  if (document.getElementById("steps") === null) return;
   const [holder] = document.getElementsByClassName("walk");
   const lacks = element("p", { class: "lacks", role: "status" });
   Object.assign(walk, { holder, lacks, opening: [...holder.children], title: document.title });
@@ -44,9 +43,4 @@ function putSteps(steps) {
   else there.forEach((each, place) => each !== steps[place] && each.replaceWith(steps[place]));
   letFramesScroll(walk.holder);
   linkHeads(walk.holder);
-}
-
-function titlePage(title) {
-  document.querySelector("h1").textContent = title;
-  document.title = title;
 }

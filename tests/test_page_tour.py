@@ -1,0 +1,203 @@
+"""The walk through a live page: its numbers are torch's, its captions short, its keys work."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+import attnviz as library
+from attnviz.traces.trace import Trace
+from tests.browser import page_in_browser
+from tests.pages_by_hand import wait_for_frames, wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.slow("browser")
+
+AGREEMENT = "the keys near the cabinet ?"
+MOST_WORDS = 20
+TITLE, CAPTION, NUMBER = (
+    "#tour .tour-live h2",
+    ".tour-live .tour-caption",
+    ".tour-live .tour-number",
+)
+
+
+class Station(NamedTuple):
+    name: str
+    caption: str
+    number: str
+
+
+@pytest.fixture(scope="module")
+def agreement_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tour") / "agreement.html"
+    library.trace(AGREEMENT, model="agreement").save(path, live=True)
+    return path
+
+
+def shown(page: Page) -> Station:
+    wait_for_frames(page)
+    texts = [page.inner_text(name) for name in (TITLE, CAPTION, NUMBER)]
+    return Station(*(re.sub("[\u2068\u2069]", "", text).replace("\u00a0", " ") for text in texts))
+
+
+def walk_through(page: Page) -> list[Station]:
+    wait_until(page, lambda: page.locator("#start-tour").count() == 1)
+    page.click("#start-tour")
+    stations = [shown(page)]
+    while stations[-1].name.split(" of ")[0] != stations[-1].name.split(" of ")[1].split(":")[0]:
+        page.keyboard.press("ArrowRight")
+        stations.append(shown(page))
+    return stations
+
+
+def last_number(text: str) -> float:
+    """The number that arrives at a station: behind the arrow, or the only one."""
+    found = re.findall(r"(?:→ )?([−-]?[\d.]+(?:e[−-]\d+)?)", text.split("→")[-1])
+    return float(found[0].replace("−", "-"))
+
+
+def numbers_of(trace: Trace, layer: int, head: int) -> dict[str, float]:
+    """The same numbers, from the tensors of a run."""
+    part = trace.layers[layer]
+    queries, keys, values = (*part.queries_with_keys(), part.values_of_heads)
+    row = len(trace.tokens) - 1
+    weights = trace[layer, head][row].double()
+    key = int(weights.argmax())
+    score = float(queries[head, row].double() @ keys[head, key].double())
+    mixture = weights @ values[head].double()
+    assert trace.prediction is not None
+    return {
+        "score": score,
+        "scaled": score * part.scale,
+        "share": float(weights[key]),
+        "mixture": float(mixture[mixture.abs().argmax()]),
+        "answer": 100 * float(trace.prediction.probabilities[-1].max()),
+    }
+
+
+@pytest.mark.parametrize("text", [AGREEMENT, "the old dog behind the tables ?"])
+@pytest.mark.parametrize("off", ["", "L0H1"])
+def test_the_numbers_of_the_walk_are_those_of_torch(
+    chromium: Browser, agreement_page: Path, text: str, off: str
+) -> None:
+    address = f"#text={text.replace(' ', '+').replace('?', '%3F')}&head=L1H1" + (
+        f"&off={off}" if off else ""
+    )
+
+    with page_in_browser(chromium, agreement_page, address) as page:
+        names = [station.number for station in walk_through(page)]
+
+    trace = library.trace(text, model="agreement", without=off or None)
+    expected = numbers_of(trace, 1, 1)
+    found = dict(zip(expected, map(last_number, names[3:8]), strict=True))
+    for name, number in expected.items():
+        assert found[name] == pytest.approx(number, abs=0.51 if name == "answer" else 0.0051)
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        (AGREEMENT, "agreement"),
+        ("Tom waited beside Anna . she", "pronouns"),
+        ("b d a c b d a", "induction"),
+        ("c a b", "reverse"),
+        ("3 1 2", "sort"),
+        ("( [ ]", "brackets"),
+        ("I am learning this", None),
+    ],
+)
+def test_each_caption_is_short_whatever_the_model(
+    chromium: Browser, tmp_path: Path, text: str, model: str | None
+) -> None:
+    path = tmp_path / "x.html"
+    spaces = text.replace(" ", "") if model == "induction" else text
+    library.trace(spaces, model=model).save(path, live=True)
+
+    with page_in_browser(chromium, path) as page:
+        stations = walk_through(page)
+
+    assert len(stations) == (9 if model else 7)
+    assert max(len(station.caption.split()) for station in stations) <= MOST_WORDS
+    assert all(
+        "undefined" not in " ".join(each) and "NaN" not in " ".join(each) for each in stations
+    )
+    assert path.stat().st_size <= 400_000
+
+
+def test_the_last_station_switches_off_a_head_that_the_answer_needs(
+    chromium: Browser, agreement_page: Path
+) -> None:
+    with page_in_browser(chromium, agreement_page) as page:
+        walk_through(page)
+        page.click(".tour-scene button")
+        caption = shown(page).caption
+
+    named = re.fullmatch(
+        r'Without (L\dH\d) the model says "(\w+)" \((\d+) %\), not "are"\.', caption
+    )
+    assert named is not None, caption
+    without = library.trace(AGREEMENT, model="agreement", without=named[1])
+    assert without.prediction is not None
+    best = int(without.prediction.probabilities[-1].argmax())
+    assert without.prediction.answers[best] == named[2]
+    assert 100 * float(without.prediction.probabilities[-1][best]) == pytest.approx(
+        int(named[3]), abs=0.5
+    )
+
+
+def test_keys_swipes_and_buttons_move_and_escape_ends_the_walk(
+    chromium: Browser, agreement_page: Path
+) -> None:
+    phone: dict[str, Any] = {
+        "viewport": {"width": 390, "height": 844},
+        "has_touch": True,
+        "is_mobile": True,
+    }
+    swipe = """right => {
+      const touch = x => new Touch({ identifier: 1, target: tour, clientX: x, clientY: 200 });
+      tour.dispatchEvent(new TouchEvent("touchstart", { touches: [touch(200)] }));
+      tour.dispatchEvent(new TouchEvent("touchend", { changedTouches: [touch(200 + right)] }));
+    }"""
+    with page_in_browser(chromium, agreement_page, **phone) as page:
+        wait_until(page, lambda: page.locator("#start-tour").count() == 1)
+        page.click("#start-tour")
+        wait_for_frames(page)
+        assert page.evaluate("document.activeElement.textContent").startswith("1 of 9")
+        page.evaluate(swipe, -120)
+        assert shown(page).name.startswith("2 of 9")
+        page.click("text=Next ›")
+        assert shown(page).name.startswith("3 of 9")
+        page.evaluate(swipe, 120)
+        assert shown(page).name.startswith("2 of 9")
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        page.click("text=‹ Back")
+        page.keyboard.press("ArrowLeft")
+        assert shown(page).name.startswith("1 of 9")
+        page.keyboard.press("Escape")
+        wait_for_frames(page)
+        assert not page.locator("#tour").is_visible()
+        assert page.evaluate("document.activeElement.id") == "start-tour"
+
+
+def test_a_sentence_of_ones_own_is_walked_through_at_once_and_on_paper(
+    chromium: Browser, agreement_page: Path
+) -> None:
+    with page_in_browser(chromium, agreement_page, "#walk=6") as page:
+        wait_until(page, lambda: page.locator(CAPTION).count() == 1)
+        before = shown(page)
+        page.fill("#text", "the dog near the houses ?")
+        after = shown(page)
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        titles = page.locator(".tour-paper h2").all_inner_texts()
+
+    assert before.name == after.name == "6 of 9: softmax"
+    assert '"keys"' in before.caption
+    assert '"dog"' in after.caption
+    assert [title.split(":")[0] for title in titles] == [f"{place} of 9" for place in range(1, 10)]
