@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 HELD_OUT_SENTENCES = 128  # sentences that accuracy is measured on, if there are so many
-MAX_KEPT_PARAMETERS = 20_000  # of a model, at every moment
+MAX_KEPT_PARAMETERS = 30_000  # of a model, at every moment
 MAX_STEPS_BETWEEN_MOMENTS = 10
 MOMENT_INTERVAL_DIVISOR = 8  # the next moment comes after an eighth of the steps so far
 SENTENCES_PER_DRAW = 4096

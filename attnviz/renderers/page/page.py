@@ -18,7 +18,7 @@ from attnviz.renderers import Look
 from attnviz.renderers.colors import DEFAULT_THEME, THEMES, color_anchors, find_theme
 from attnviz.renderers.page.head_tables import pack_heads
 from attnviz.renderers.page.packing import (
-    FINE_BITS,
+    BITS_OF_A_BYTE,
     compress_bits,
     encode_base64,
     pack_fixed_point,
@@ -347,12 +347,12 @@ def pack_live(live: LiveModel) -> tuple[dict[str, Any], dict[str, str]]:
     ]
     about = {"text": live.text, "tokenizer": live.tokenizer, "vocabulary": live.vocabulary}
     data: dict[str, Any] = {**live.facts, **about, "tensors": tensors, "places": live.places}
-    data |= {"exact": is_exact, "moments": []}
+    data |= {"exact": is_exact, "moments": [], "momentBytes": live.moment_bits // BITS_OF_A_BYTE}
     blocks = {"model": block}
     blocks |= {name: zlib.compress(part, 9) for name, part in live.blocks.items()}
     for number, moment in enumerate(live.moments):
         parameters = [moment[name] for name in live.tensors]
-        blocks[f"moment-{number}"], exponents = pack_fixed_point(parameters, FINE_BITS)
+        blocks[f"moment-{number}"], exponents = pack_fixed_point(parameters, live.moment_bits)
         data["moments"].append(exponents)
     return data, {name: encode_base64(part) for name, part in blocks.items()}
 

@@ -31,3 +31,4 @@ class LiveModel:
     places: tuple[HeadPlace, ...]  # of the page's heads, in their order
     blocks: Mapping[str, bytes] = field(default_factory=dict)  # of a tokenizer's pieces
     moments: tuple[Mapping[str, Float[np.ndarray, "*shape"]], ...] = ()  # before the last one
+    moment_bits: int = 16  # of each of their numbers

@@ -54,8 +54,10 @@ MAX_TOKEN_ROWS = 12  # moments in a table of what one token attends to
 MAX_HISTORY_ROWS = 8
 MAX_FILM_MOMENTS, MAX_FILM_HEADS = 60, 16
 MAX_ROUND_TICKS = 4  # intervals between labelled steps on an axis
-MAX_LIVE_BYTES = 120_000  # of the parameters in a page that computes
-BYTES_OF_A_NUMBER = {"last": 3.8, "before": 2.7}  # in 24 and in 16 bits, packed
+MAX_LIVE_BYTES = 220_000  # of the parameters in a page that computes
+BYTES_OF_A_NUMBER = 3.8  # of the last moment, in 24 bits, packed
+BYTES_BY_BITS = {16: 2.7, 8: 1.36}  # of a number of the moments before
+FEWEST_MOMENTS = 3  # before the last: if fewer have room in 16 bits, they have 8
 STEP_SHARE_OF_FILM = 0.5  # how much of a film's pace follows steps; the rest follows the weights
 SCORE_NOTE = "score = mean weight on the tokens that should be read"
 
@@ -77,7 +79,7 @@ def view(
     learned_heads = LearnedHeads(learned, None if query is None else tokens.index(query, "query"))
     line, finding = _learned_settings_line(learned_heads), training_sentence(learned)
     frames = film_moments(learned.moments, MAX_FILM_MOMENTS)
-    explored = computed_moments(learned) if live else frames
+    explored, bits = computed_moments(learned) if live else (frames, 0)
     return View(
         title=f"learned {learned.task.name}: {learned.task.about}",
         headline=finding.removesuffix("."),
@@ -86,13 +88,19 @@ def view(
         picture=_learned_page(learned_heads, line),
         film=lambda: tuple(_film_shots(learned_heads, frames)),
         slides=lambda: Excerpt(tuple(_learned_slides(learned_heads)), ""),
-        closing=(finding,),
+        closing=(finding, *_rounding_notes(bits, len(explored))),
         head_explorer=partial(explore_learned, learned_heads, explored),
-        live=_live_model(learned_heads, explored) if live else None,
+        live=_live_model(learned_heads, explored, bits) if live else None,
         data=build_learned_data(learned_heads, frames, finding),
         provenance=_learned_provenance(learned, learned_heads.trace.provenance, command),
         command=_learned_command(learned, None if query is None else tokens.as_typed(query)),
     )
+
+
+def _rounding_notes(bits: int, moments: int) -> Iterator[str]:
+    """Yield how exact the parameters are that a page computes earlier moments from, if roughly."""
+    if bits == min(BYTES_BY_BITS) and moments > 1:
+        yield f"The page has the parameters of earlier steps in {bits} bits: shares may differ a bit."
 
 
 def _learned_screen(learned_heads: LearnedHeads) -> list[Group]:
@@ -448,22 +456,26 @@ def _head_map(learned_heads: LearnedHeads, head: HeadId, moment_index: int) -> H
     )
 
 
-def computed_moments(learned: Learned) -> list[int]:
-    """Return the indices of the moments that a page can compute, the last among them: as many as
-    there is room for, and only that if the model is not very small.
+def computed_moments(learned: Learned) -> tuple[list[int], int]:
+    """Return the indices of the moments that a page can compute, the last among them, and in how
+    many bits it has the numbers of the others: as many moments as there is room for, and only the
+    last if the model is not small.
     """
     count = sum(parameter.numel() for parameter in learned.model.parameters.values())
-    room = MAX_LIVE_BYTES - BYTES_OF_A_NUMBER["last"] * count
+    room = MAX_LIVE_BYTES - BYTES_OF_A_NUMBER * count
     kept_moments = [each for each in learned.moments if each.parameters is not None]
-    fitting = int(room / (BYTES_OF_A_NUMBER["before"] * count))
-    if fitting < 1 or len(kept_moments) < len(learned.moments):
-        return [len(learned.moments) - 1]
-    return film_moments(learned.moments, fitting + 1)
+    fitting = {bits: int(room / (size * count)) for bits, size in BYTES_BY_BITS.items()}
+    bits = next((bits for bits, fits in fitting.items() if fits >= FEWEST_MOMENTS), min(fitting))
+    if fitting[bits] < 1 or len(kept_moments) < len(learned.moments):
+        return [len(learned.moments) - 1], bits
+    return film_moments(learned.moments, fitting[bits] + 1), bits
 
 
-def _live_model(learned_heads: LearnedHeads, moment_indices: Sequence[int]) -> LiveModel:
-    """Return the model for pages, with its parameters at these moments, of which one is the
-    last.
+def _live_model(
+    learned_heads: LearnedHeads, moment_indices: Sequence[int], bits: int
+) -> LiveModel:
+    """Return the model for pages, with its parameters at these moments, of which one is the last
+    and the others have so many bits.
     """
     learned = learned_heads.learned
     last = build_live_model(learned_heads.trace)
@@ -481,6 +493,7 @@ def _live_model(learned_heads: LearnedHeads, moment_indices: Sequence[int]) -> L
         },
         places=tuple((number, *head) for number in range(len(moment_indices)) for head in heads),
         moments=tuple(moments),
+        moment_bits=bits,
     )
 
 

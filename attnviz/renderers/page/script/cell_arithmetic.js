@@ -544,10 +544,9 @@ function mixedValues(head, cells, vectors, query) {
   const shown = order.slice(0, MOST_MIXED).map((key, place) => ({
     name: `${shareText(weights[key])} × ${calledToken(readTokens(head), key)}`, numbers: parts[place],
   }));
-  const rest = order.length - shown.length;
   const sizes = [...sum].map(Math.abs);
   return {
-    rows: [...shown, { name: rest > 0 ? `sum, and ${rest} more` : "sum", numbers: sum }],
+    rows: [...shown, { name: order.length > MOST_MIXED ? `sum of all ${order.length}` : "sum", numbers: sum }],
     sum,
     largest: sizes.indexOf(Math.max(...sizes)),
   };

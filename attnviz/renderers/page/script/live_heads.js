@@ -27,7 +27,7 @@ async function unpackModel() {
   live.model = { ...data.live, tensors: numbers, idOf: vocabulary && idsOfWords(vocabulary) };
   const before = data.live.moments.map(async (exponents, number) => {
     const own = tensors.map((each, place) => ({ ...each, exponent: exponents[place] }));
-    return { ...live.model, tensors: await unpackTensors(`moment-${number}`, 2, own) };
+    return { ...live.model, tensors: await unpackTensors(`moment-${number}`, data.live.momentBytes, own) };
   });
   live.moments = [...(await Promise.all(before)), live.model];
   live.stored = {

@@ -17,8 +17,9 @@ function startTour(section) {
     if (state.walk !== null) showStation(live);
   });
   addEventListener("beforeprint", () => {
-    const all = stations().map((station, place) => [titleOf(place), ...partsOf(station)]);
-    paper.replaceChildren(...(state.walk === null ? [] : all.flat()));
+    const all = state.walk === null ? [] : stations();
+    paper.replaceChildren(...all.map((station, place) =>
+      element("section", {}, titleOf(place), ...partsOf(station))));
   });
 }
 
