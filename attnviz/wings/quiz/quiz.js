@@ -135,7 +135,8 @@ function showSolution(number, chosen) {
 
 function sayVerdict(verdict, number) {
   const right = questions[number].querySelector(".is-right span").textContent;
-  verdict.textContent = isRight(number) ? "✓ Right" : `✗ Wrong: the answer is ${right}`;
+  const reply = solutions[number].replies[given[number]] || "";
+  verdict.textContent = isRight(number) ? "✓ Right" : `✗ Wrong: the answer is ${right}. ${reply}`;
 }
 
 function goOn() {

@@ -220,6 +220,9 @@ def _solution_parts(exercise: Exercise, paper: Paper) -> Iterator[PaperPart]:
     yield _gap(PART_GAP)
     yield from _body_parts(solution, paper, solution.grids or exercise.question.grids)
     yield from _sum_parts(solution, paper)
+    if exercise.lettered_replies:
+        yield _gap(PART_GAP)
+        yield _text_part(" ".join(exercise.lettered_replies), SMALL_POINTS, paper, faint=True)
 
 
 def _body_parts(

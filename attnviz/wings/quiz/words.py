@@ -22,7 +22,7 @@ from attnviz.views.reading import has_single_attention, token_axis
 from attnviz.views.steps import step_sums
 from attnviz.views.steps.scene import Scene, StepSettings
 from attnviz.views.trace import vectors_grid
-from attnviz.wings.quiz.attention_row import AttentionRow
+from attnviz.wings.quiz.attention_row import AttentionRow, attention_rows
 from attnviz.wings.quiz.lesson import OwnQuestion
 from attnviz.wings.quiz.questions import Question
 from attnviz.wording.numbers import exact_text, fixed_text, percent_text
@@ -46,6 +46,10 @@ class QuestionWords:
     shown: Callable[[Question, AttentionRow], tuple[Grid, ...]] = lambda question, row: ()
     explained: Callable[[Question, AttentionRow], tuple[Grid, ...]] = lambda question, row: ()
     sums: Callable[[Question, AttentionRow], tuple[Sum, ...]] = lambda question, row: ()
+    # The reply to each wrong answer that comes from a mistake; empty for others.
+    replies: Callable[[Question, AttentionRow], tuple[str, ...]] = lambda question, row: (
+        question.replies
+    )
     needs_working: Callable[[Question, AttentionRow], bool] = lambda question, row: False
 
 
@@ -69,7 +73,7 @@ def build_exercise(question: Question, number: int) -> Exercise:
         solution=replace(exercise.solution, grids=explained, sums=sums),
         context=_context(row),
         needs_working=words.needs_working(question, row),
-        mistakes=question.mistakes,
+        replies=words.replies(question, row),
     )
 
 
@@ -120,6 +124,10 @@ def _key_options(question: Question, row: AttentionRow) -> tuple[str, ...]:
     return tuple(bidi_isolated(row.keys.labels[key]) for key in question.keys)
 
 
+def _number_options(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    return tuple(fixed_text(number, 2) for number in question.numbers)
+
+
 def _map_grid(row: AttentionRow, title: str) -> Grid:
     cells = row.layer.weights.cells("mixing", row.head)
     rows, columns = row.trace.tokens, row.keys
@@ -146,15 +154,6 @@ def _rows_grid(
     return Grid(title, rows_axis, keys, cells, scale, decimals=2, share=is_weights, is_list=True)
 
 
-def _map_of_head(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
-    """Return the map of the head that the question is about; one row of it, if a later question is
-    about another.
-    """
-    if not question.shows_map:
-        return _weight_row(question, row)
-    return (_map_grid(row, f"weights {row.head_name}" if _place(row) else "weights"),)
-
-
 # Which token.
 
 
@@ -178,9 +177,12 @@ def _shows_scores(row: AttentionRow) -> bool:
 
 def _about_token(question: Question, row: AttentionRow) -> str:
     if _shows_vectors(row):
-        return f"A score is the query of {_query(row)} times a key: multiply and add."
+        return (
+            f"Given are the query of {_query(row)} and all keys. A score is the dot product of a "
+            "query and a key."
+        )
     if _shows_scores(row):
-        return f"Below are the scores of {_query(row)}."
+        return _about_scores(question, row)
     if row.is_written:
         numbers = _vector_grids(row)[0].cells.row(0).values[0]
         avoids = "; a number below 0 is what it avoids" if (numbers < 0).any() else ""
@@ -189,6 +191,26 @@ def _about_token(question: Question, row: AttentionRow) -> str:
             f"what it looks for{avoids}."
         )
     return f"{row.head_name} {row.role}." if row.role else ""
+
+
+def _about_scores(question: Question, row: AttentionRow) -> str:
+    kind = "scores" if row.unscaled is None else "scaled scores"
+    return f"Given are the {kind} of {_query(row)}, of which the softmax is taken."
+
+
+def _token_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    return tuple("" if key == row.best else _token_reply(row, key) for key in question.keys)
+
+
+def _token_reply(row: AttentionRow, key: int) -> str:
+    scores = row.scores if _shows_scores(row) else None
+    if scores is not None and scores[key] == -np.abs(scores).max():
+        return "That score is the farthest from 0, but negative: its weight is the smallest."
+    if _shows_vectors(row):
+        lengths = np.linalg.norm(row.layer.queries_with_keys()[1][row.head], axis=-1)
+        if key == lengths.argmax():
+            return "That is the longest key, but its product with the query is smaller."
+    return "A token need not attend to itself most." if key == row.query else ""
 
 
 def _shown_with_token(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
@@ -304,7 +326,7 @@ def _weight_reason(question: Question, row: AttentionRow) -> str:
     assert key is not None
     weight = fixed_text(float(row.weights[key]), 2)
     return (
-        "Softmax takes e to the power of each score, and divides it by the sum of all: "
+        "The softmax raises e to the power of each score, and divides by the sum of these powers: "
         f"{_query(row)} gives {_key(row, key)} a weight of {weight}."
     )
 
@@ -317,14 +339,116 @@ def _weight_row(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     return (_rows_grid(row, "weights", [row.trace.tokens.labels[row.query]], [row.weights]),)
 
 
+# Who reads whom.
+
+
+def _row_reason(question: Question, row: AttentionRow) -> str:
+    weight = fixed_text(float(row.weights[question.key or 0]), 2)
+    return (
+        f"A row is a query, the token that reads; a column is a key, the token that is read. Row "
+        f"{_query(row)}, column {_key(row, question.key or 0)}: {weight}. Each row sums to 1; a "
+        "column need not."
+    )
+
+
+def _unnamed_map(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
+    """Return the map of a head without the names of its axes, which would tell who reads."""
+    grid = _map_grid(row, "weights")
+    rows, columns = (replace(axis, title="") for axis in (grid.rows, grid.columns))
+    return (replace(grid, rows=rows, columns=columns),)
+
+
+# Temperature.
+
+
+def _about_temperature(question: Question, row: AttentionRow) -> str:
+    largest = fixed_text(float(row.weights.max()), 2)
+    return (
+        f"{_about_scores(question, row)} The largest weight is {largest}. The temperature is now "
+        "halved."
+    )
+
+
+def _temperature_reason(question: Question, row: AttentionRow) -> str:
+    before, now = (fixed_text(n, 2) for n in (row.weights.max(), question.numbers[question.answer]))
+    return (
+        "Scores are divided by the temperature: at half of it they are twice as large, and so are "
+        f"their differences. The softmax is sharper: {now} in place of {before}."
+    )
+
+
+def _temperature_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
+    assert row.scores is not None
+    writer = _scene(row).write(f"weight({row.trace.tokens.labels[row.query]}, "
+                               f"{row.keys.labels[row.best]})")  # fmt: skip
+    scores = (2 * row.scores)[row.visible].tolist()
+    place = int(row.visible[: row.best].sum())
+    return (writer.softmax(scores, place, question.numbers[question.answer]),)
+
+
+# Another value.
+
+
+def _about_value(question: Question, row: AttentionRow) -> str:
+    key, context = question.key or 0, row.layer.attended.contexts[row.head, row.query, 0].item()
+    value = row.layer.values_of_heads[row.head, key, 0].item()
+    before, old, new = (fixed_text(number, 2) for number in (context, value, value + 1))
+    return (
+        f"Given are the weights of {_query(row)}; the first number of its context vector is "
+        f"{before}. The first number of the value of {quoted_token(row.keys, key)} is now raised "
+        f"from {old} to {new}; all queries and keys stay the same."
+    )
+
+
+def _value_reason(question: Question, row: AttentionRow) -> str:
+    weight = fixed_text(float(row.weights[question.key or 0]), 2)
+    return (
+        "Queries and keys make the weights, so these stay. The context vector is the sum of all "
+        f"values, each times its weight: a value that is 1 larger adds 1 · {weight}."
+    )
+
+
+def _value_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
+    before = row.layer.attended.contexts[row.head, row.query, 0].item()
+    writer = _scene(row).write(f"context({row.trace.tokens.labels[row.query]})")
+    terms = [before, float(row.weights[question.key or 0])]
+    return (writer.vector_entry(terms, 0, [question.numbers[question.answer]]),)
+
+
+# Another order.
+
+
+def _about_order(question: Question, row: AttentionRow) -> str:
+    assert question.case is not None
+    return (
+        f"Attention without positions and without a mask. Given are the weights of {_query(row)}. "
+        f'The sentence is now: "{question.case.other_text.strip()}".'
+    )
+
+
+def _order_reason(question: Question, row: AttentionRow) -> str:
+    weight = fixed_text(float(row.weights[question.key or 0]), 2)
+    return (
+        "Without positions a vector depends on the word alone, so every score stays the same: "
+        f"{_query(row)} gives {_key(row, question.key or 0)} {weight} in both orders. Only "
+        "positions, or a mask, can tell them apart."
+    )
+
+
 # Scaled or not.
 
 
 def _about_scaled(question: Question, row: AttentionRow) -> str:
     return (
-        f"A and B are weights of {_query(row)} made of the same scores. One of them divides the "
-        f"scores by √d_k = √{row.layer.head_dim} before the softmax, the other does not."
+        f"Both rows are attention weights of {_query(row)}, from the same queries and keys. One "
+        f"divides the scores by √d_k = √{row.layer.head_dim} before the softmax, the other does "
+        "not."
     )
+
+
+def _scaled_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    flat = "That row is the flatter one: the division by √d_k makes differences smaller."
+    return tuple("" if place == question.answer else flat for place in range(2))
 
 
 def _scaled_reason(question: Question, row: AttentionRow) -> str:
@@ -372,6 +496,16 @@ def _mask_reason(question: Question, row: AttentionRow) -> str:
     )
 
 
+def _mask_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    """Return the reply to each visible token; empty for masks that hide earlier ones, too."""
+    shape = find_mask_shape(row.layer.visible)
+    if not shape.is_exact or not shape.causal or shape.window is not None:
+        return ()
+    earlier = f"It comes before {_query(row)}: a causal mask hides only later tokens."
+    replies = {row.query: "A causal mask does not hide a token from itself."}
+    return tuple("" if key > row.query else replies.get(key, earlier) for key in question.keys)
+
+
 def _visible_reason(question: Question, row: AttentionRow) -> str:
     seen, total = int(row.visible.sum()), counted(len(row.visible), "token")
     place = f"{_query(row)} is token {row.query + 1}"
@@ -389,12 +523,18 @@ def _ask_head(question: Question, row: AttentionRow) -> str:
     assert model is not None
     role = model.heads[row.head_name]
     if model.by_hand:
-        return f"Which map, A or B, is of a head written so that {role}?"
-    return f"Which map, A or B, is of a head that {role}?"
+        return f"Which map, A or B, belongs to a head written so that {role}?"
+    return f"Which map, A or B, belongs to a head that {role}?"
 
 
-def _about_head(question: Question, row: AttentionRow) -> str:
-    return "Each row of a map is a token, each column a token that it attends to."
+def _head_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    """Return what the card of a small model says of the other head, if it does."""
+    return tuple(
+        f"That is {each.head_name}, which {each.role}."
+        if each is not row and each.role and not row.is_written
+        else ""
+        for each in question.heads
+    )
 
 
 def _head_reason(question: Question, row: AttentionRow) -> str:
@@ -420,23 +560,84 @@ def _two_maps(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     return tuple(_map_grid(each, f"map {name}") for each, name in pairs)
 
 
+# Heads switched off.
+
+
+def _ask_ablation(question: Question, row: AttentionRow) -> str:
+    off = question.runs[question.run].off
+    verb = "is" if len(off) == 1 else "are"
+    return f"{and_list(off)} {verb} switched off. What does the model answer?"
+
+
+def _about_ablation(question: Question, row: AttentionRow) -> str:
+    whole = question.runs[0]
+    return (
+        f'With all heads it answers "{whole.answer}" ({percent_text(whole.probability)}). Given '
+        f"are the weights of {_query(row)} in all heads. A head that is switched off adds nothing."
+    )
+
+
+def _weights_in_heads(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
+    rows = [*attention_rows(row.trace, (), (row.query,))]
+    names = [each.head_name for each in rows]
+    title = f"weights of {_query(row)}"
+    return (_rows_grid(row, title, names, [each.weights for each in rows]),)
+
+
+def _ablation_reason(question: Question, row: AttentionRow) -> str:
+    answers = [
+        f'"{run.answer}" without {"both" if len(run.off) > 1 else run.off[0]} '
+        f"({percent_text(run.probability)})"
+        for run in question.runs[1:]
+    ]
+    return (
+        f"Run again, it answers {and_list(answers)}. Both heads give "
+        f"{_key(row, row.best)} most of their attention, and one of them is enough. A large weight "
+        "does not make a head necessary."
+    )
+
+
+def _ablation_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    """Return the reply to the answer with other heads switched off than those of the question."""
+    kept, changed = question.runs[0].answer, question.runs[-1].answer
+    first, second = question.runs[-1].off
+    replies = {
+        kept: f"That is the answer without {first} or {second} alone.",
+        changed: f"That is the answer without both {first} and {second}: one of them is enough.",
+    }
+    right = question.words[question.answer]
+    return tuple("" if word == right else replies.get(word, "") for word in question.words)
+
+
 WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
+    "row": QuestionWords(
+        ask=lambda question, row: (
+            f"How much of its attention does {_query(row)} give {_key(row, question.key or 0)}"
+            f"{_place(row)}?"
+        ),
+        about=lambda question, row: "Given are the attention weights of all tokens.",
+        options=_number_options,
+        reason=_row_reason,
+        shown=_unnamed_map,
+    ),
     "token": QuestionWords(
         ask=lambda question, row: f"Which token does {_query(row)} attend to most{_place(row)}?",
         about=_about_token,
         options=_key_options,
         reason=_token_reason,
+        replies=_token_replies,
         shown=_shown_with_token,
-        explained=_map_of_head,
+        explained=_weight_row,
         sums=lambda question, row: _with_head_name(row, _token_sums(question, row)),
         needs_working=lambda question, row: _shows_vectors(row),
     ),
     "weight": QuestionWords(
         ask=lambda question, row: (
-            f"What weight does {_query(row)} give {_key(row, question.key or 0)}{_place(row)}?"
+            f"What attention weight does {_query(row)} give {_key(row, question.key or 0)}"
+            f"{_place(row)}?"
         ),
-        about=lambda question, row: f"Below are the scores of {_query(row)}.",
-        options=lambda question, row: tuple(fixed_text(number, 2) for number in question.numbers),
+        about=_about_scores,
+        options=_number_options,
         reason=_weight_reason,
         shown=_score_row,
         explained=_weight_row,
@@ -445,33 +646,76 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
     ),
     "scaled": QuestionWords(
         ask=lambda question, row: (
-            f"Which row, A or B, has the weights of {_query(row)} without dividing "
-            f"scores by √d_k{_place(row)}?"
+            f"Which row of weights, A or B, was computed without the division by √d_k{_place(row)}?"
         ),
         about=_about_scaled,
         options=lambda question, row: ("row A", "row B"),
         reason=_scaled_reason,
         shown=lambda question, row: (_rows_grid(row, "weights", [*MAP_NAMES], [*question.rows]),),
+        replies=_scaled_replies,
+    ),
+    "temperature": QuestionWords(
+        ask=lambda question, row: (
+            f"What is the largest weight of {_query(row)} at half the temperature{_place(row)}?"
+        ),
+        about=_about_temperature,
+        options=_number_options,
+        reason=_temperature_reason,
+        shown=_score_row,
+        sums=_temperature_sums,
+        needs_working=lambda question, row: True,
     ),
     "mask": QuestionWords(
-        ask=lambda question, row: f"Which of these tokens is hidden from {_query(row)}?",
+        ask=lambda question, row: f"Which of these tokens does the mask hide from {_query(row)}?",
         about=_mask_sentence,
         options=_key_options,
         reason=_mask_reason,
-        explained=_map_of_head,
+        replies=_mask_replies,
+        explained=_weight_row,
     ),
     "visible": QuestionWords(
         ask=lambda question, row: f"How many tokens can {_query(row)} attend to?",
         about=_mask_sentence,
         options=lambda question, row: tuple(fixed_text(number, 0) for number in question.numbers),
         reason=_visible_reason,
-        explained=_map_of_head,
+        explained=_weight_row,
+    ),
+    "value": QuestionWords(
+        ask=lambda question, row: (
+            "One value changes. What is the first number of the context vector of "
+            f"{_query(row)} now{_place(row)}?"
+        ),
+        about=_about_value,
+        options=_number_options,
+        reason=_value_reason,
+        shown=_weight_row,
+        sums=_value_sums,
+        needs_working=lambda question, row: True,
+    ),
+    "order": QuestionWords(
+        ask=lambda question, row: (
+            f"Two words change places. What weight does {_query(row)} give "
+            f"{_key(row, question.key or 0)} now{_place(row)}?"
+        ),
+        about=_about_order,
+        options=_number_options,
+        reason=_order_reason,
+        shown=_weight_row,
     ),
     "head": QuestionWords(
         ask=_ask_head,
-        about=_about_head,
+        about=lambda question, row: "",
+        replies=_head_replies,
         options=lambda question, row: ("map A", "map B"),
         reason=_head_reason,
         shown=_two_maps,
+    ),
+    "ablation": QuestionWords(
+        ask=_ask_ablation,
+        about=_about_ablation,
+        options=lambda question, row: question.words,
+        reason=_ablation_reason,
+        shown=_weights_in_heads,
+        replies=_ablation_replies,
     ),
 }
