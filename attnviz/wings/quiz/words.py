@@ -149,7 +149,7 @@ def _rows_grid(
     cells = StoredCells(np.stack(rows).astype(np.float32), hidden)
     is_weights = title.startswith("weights")
     scale = bar_scale(cells) if is_weights else centred_scale("score", cells)
-    keys = token_axis("key (is read)", row.keys)
+    keys = token_axis("", row.keys)
     rows_axis = plain_axis("row", names)
     return Grid(title, rows_axis, keys, cells, scale, decimals=2, share=is_weights, is_list=True)
 
@@ -404,7 +404,7 @@ def _value_reason(question: Question, row: AttentionRow) -> str:
     weight = fixed_text(float(row.weights[question.key or 0]), 2)
     return (
         "Queries and keys make the weights, so these stay. The context vector is the sum of all "
-        f"values, each times its weight: a value that is 1 larger adds 1 · {weight}."
+        f"values, each times its weight: a value that is 1 larger adds its weight, {weight}."
     )
 
 
@@ -646,7 +646,7 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
     ),
     "scaled": QuestionWords(
         ask=lambda question, row: (
-            f"Which row of weights, A or B, was computed without the division by √d_k{_place(row)}?"
+            f"Which row, A or B, was computed without the division by √d_k{_place(row)}?"
         ),
         about=_about_scaled,
         options=lambda question, row: ("row A", "row B"),
@@ -682,8 +682,7 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
     ),
     "value": QuestionWords(
         ask=lambda question, row: (
-            "One value changes. What is the first number of the context vector of "
-            f"{_query(row)} now{_place(row)}?"
+            f"What is the first number of the context vector of {_query(row)} now{_place(row)}?"
         ),
         about=_about_value,
         options=_number_options,
