@@ -162,7 +162,8 @@ def _value_cases(search: Search) -> Iterator[NumberCase]:
     """Yield the first number of context vectors, after that of one value has grown."""
     for row in search.rows:
         layer = row.layer
-        if layer.weights_alone or row.trace.trained is not None or len(row.keys) > MAX_SUMMED:
+        is_known = not layer.weights_alone and row.trace.trained is None
+        if not is_known or not 2 < row.visible.sum() <= len(row.keys) <= MAX_SUMMED:
             continue
         weights, values = layer.attended.mixing, layer.values_of_heads
         before = float(mix_values(weights, values)[row.head, row.query, 0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, combinations, permutations
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from attnviz.analysis.inspection.maps import maps_of_heads
 from attnviz.analysis.inspection.patterns import HeadPatterns, KeyPattern, find_patterns
 from attnviz.traces.from_text import trace as trace_text
 from attnviz.traces.origin import is_unmodified_model
-from attnviz.traces.trace import Trace
+from attnviz.traces.settings import Settings
 from attnviz.wings.quiz.attention_row import (
     MAX_CLEAR_EVENNESS,
     MAX_SHOWN_KEYS,
@@ -275,7 +275,9 @@ def find_ablation_questions(search: Search) -> Iterator[Question]:
         names = sorted(row.head_name for row in pair)
         if pair[0].best != pair[1].best or pair[0].best == position:
             continue
-        runs = [_run_model(search.trace, off) for off in ((), *((name,) for name in names), names)]
+        text, settings = search.trace.tokens.text, search.trace.origin.settings
+        ways = ((), *((name,) for name in names), tuple(names))
+        runs = [_run_model(text, settings, off) for off in ways]
         kept, changed = runs[0].answer, runs[-1].answer
         are_sure = all(run.probability >= MIN_ANSWER_PROBABILITY for run in runs)
         if not are_sure or kept == changed or {run.answer for run in runs[:-1]} != {kept}:
@@ -288,15 +290,15 @@ def find_ablation_questions(search: Search) -> Iterator[Question]:
         yield Question("ablation", pair[0], answer, words=words, runs=tuple(runs), run=number)
 
 
-def _run_model(traced: Trace, off: Sequence[str]) -> ModelRun:
+@lru_cache(maxsize=64)
+def _run_model(text: str, settings: Settings, off: tuple[str, ...]) -> ModelRun:
     """Return what the model answers where it is asked, without some heads."""
-    settings = replace(traced.origin.settings, without=",".join(off) or None)
-    prediction = trace_text(traced.tokens.text, settings).prediction
+    prediction = trace_text(text, replace(settings, without=",".join(off) or None)).prediction
     assert prediction is not None
     assert prediction.main_position is not None
     [best] = prediction.best(prediction.main_position, 1)
     probability = float(prediction.probabilities[prediction.main_position, best])
-    return ModelRun(tuple(off), prediction.answers[best], probability)
+    return ModelRun(off, prediction.answers[best], probability)
 
 
 FINDERS: Mapping[str, Callable[[Search], Iterator[Question]]] = {

@@ -13,6 +13,7 @@ from attnviz.traces.trace import Trace
 from attnviz.wings.quiz.attention_row import AttentionRow, attention_rows, build_search
 from attnviz.wings.quiz.lesson import (
     DEFAULT_QUESTIONS,
+    QUESTION_KINDS,
     Lesson,
     LessonText,
     OwnQuestion,
@@ -23,7 +24,7 @@ from attnviz.wording.words import and_list, counted
 
 MAX_QUOTED = 40  # letters of a text in a note
 MASK, MASK_KINDS = "mask", ("mask", "visible")
-MODEL_KINDS = ("head", "ablation")  # about what heads do
+MODEL_KINDS = ("ablation", "head")  # about what heads do
 NO_QUESTION_HINT = f"try {opt.heads:4}, another {opt.seed}, or a longer sentence"
 
 
@@ -165,7 +166,8 @@ def _text_questions(
 ) -> Iterator[Question]:
     """Yield the questions found for a text; `asked` are those before, which grow in the meantime.
 
-    The kinds take turns. Of a model those on what its heads do come first.
+    The kinds take turns. Of a model those on what its heads do come first; `row` comes last, as it
+    shows the map that others ask about.
     """
     traced = trace_of(text)
     with _locating(text, "heads"):
@@ -173,7 +175,8 @@ def _text_questions(
     with _locating(text, "queries"):
         queries = _known_queries(text.queries, traced)
     is_model = traced.model is not None or traced.trained is not None
-    kinds = sorted(text.kinds, key=lambda kind: is_model and kind not in MODEL_KINDS)
+    order = (*(MODEL_KINDS if is_model else ()), *QUESTION_KINDS)
+    kinds = sorted(text.kinds, key=lambda kind: (kind == "row", order.index(kind)))
 
     def new_questions(kind: str) -> Iterator[Question]:
         search = build_search(traced, heads, queries, f"{seed}/{kind}")
