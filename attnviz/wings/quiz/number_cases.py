@@ -194,7 +194,8 @@ def _order_cases(search: Search) -> Iterator[NumberCase]:
     for row in search.rows:
         traced, words = row.trace, row.trace.tokens.text.split()
         settings = traced.origin.settings
-        is_plain = row.has_random_vectors and row.visible.all() and settings.positions == "none"
+        sees_all = row.has_random_vectors and bool(row.layer.visible.all())
+        is_plain = sees_all and settings.positions == "none"
         others = [key for key in row.plain_keys if key != row.query]
         if not is_plain or len(words) != len(row.keys) or not 2 < len(words) <= MAX_SUMMED:
             continue
