@@ -73,13 +73,13 @@ def build_exercise(question: Question, number: int) -> Exercise:
         solution=replace(exercise.solution, grids=explained, sums=sums),
         context=_context(row),
         needs_working=words.needs_working(question, row),
-        replies=words.replies(question, row),
+        replies=words.replies(question, row) or exercise.replies,
     )
 
 
 def _exercise(asked: Section, options: tuple[str, ...], answer: int, reason: str) -> Exercise:
     """Return the Exercise of a question, without the grids of its solution."""
-    bare = Exercise(asked, options, answer, asked)
+    bare = Exercise(asked, options, answer, asked, replies=("",) * len(options))
     solution = Section(asked.number, asked.name, f"Answer: {bare.right_option}", reason)
     return replace(bare, question=replace(asked, remarks=bare.lettered_options), solution=solution)
 
