@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 
 from attnviz.cells import StoredCells
+from attnviz.traces import toml_reader
 from attnviz.views.attention_facts import find_mask_shape
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.exercise import Exercise
@@ -24,7 +27,7 @@ from attnviz.views.steps.scene import Scene, StepSettings
 from attnviz.views.trace import vectors_grid
 from attnviz.wings.quiz.attention_row import AttentionRow, attention_rows
 from attnviz.wings.quiz.lesson import OwnQuestion
-from attnviz.wings.quiz.questions import Question
+from attnviz.wings.quiz.questions import ModelRun, Question
 from attnviz.wording.numbers import exact_text, fixed_text, percent_text
 from attnviz.wording.sums import Sum
 from attnviz.wording.words import and_list, bidi_isolated, counted
@@ -32,16 +35,22 @@ from attnviz.wording.words import and_list, bidi_isolated, counted
 MAX_SHOWN_WIDTH = 3  # of vectors whose products can be computed on paper
 MAX_WRITTEN_KEYS = 6  # whose scores a reason writes out
 MAP_NAMES = "AB"
+WORDS_FILE = Path(__file__).with_name("words.toml")
 
 
 @dataclass(frozen=True)
 class QuestionWords:
-    """The words of a kind of question, as functions of a Question and the row that it is about."""
+    """A kind of question, as functions of a Question and the row that it is about.
 
-    ask: Callable[[Question, AttentionRow], str]
-    about: Callable[[Question, AttentionRow], str]  # what is needed to answer, after the sentence
-    options: Callable[[Question, AttentionRow], tuple[str, ...]]
-    reason: Callable[[Question, AttentionRow], str]
+    `ask`, `about` and `reason` are in words.toml where they are None here.
+    """
+
+    ask: Callable[[Question, AttentionRow], str] | None = None
+    about: Callable[[Question, AttentionRow], str] | None = None  # what is given, after the text
+    reason: Callable[[Question, AttentionRow], str] | None = None
+    options: Callable[[Question, AttentionRow], tuple[str, ...]] = lambda question, row: tuple(
+        fixed_text(number, 2) for number in question.numbers
+    )
     # What is shown with the question, and with the reason:
     shown: Callable[[Question, AttentionRow], tuple[Grid, ...]] = lambda question, row: ()
     explained: Callable[[Question, AttentionRow], tuple[Grid, ...]] = lambda question, row: ()
@@ -50,7 +59,30 @@ class QuestionWords:
     replies: Callable[[Question, AttentionRow], tuple[str, ...]] = lambda question, row: (
         question.replies
     )
-    needs_working: Callable[[Question, AttentionRow], bool] = lambda question, row: False
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The words and numbers in place of the names in words.toml, of one question."""
+
+    question: Question
+    row: AttentionRow
+
+    def __getitem__(self, name: str) -> str:
+        return VALUES[name](self.question, self.row)
+
+
+@cache
+def _templates() -> Mapping[str, Mapping[str, str]]:
+    return toml_reader.parse(WORDS_FILE.read_text("utf-8"), WORDS_FILE.name)
+
+
+def _write(part: str, question: Question, row: AttentionRow) -> str:
+    """Return the words of a question's kind: `ask`, `about` or `reason`."""
+    write = getattr(WORDS[question.kind], part)
+    if write is not None:
+        return str(write(question, row))
+    return _templates()[question.kind].get(part, "").format_map(_Values(question, row))
 
 
 def build_exercise(question: Question, number: int) -> Exercise:
@@ -61,10 +93,10 @@ def build_exercise(question: Question, number: int) -> Exercise:
         asked = Section(str(number), "own", title, "")
         return _exercise(asked, tuple(map(_on_one_line, own.answers)), question.answer, reason)
     words = WORDS[question.kind]
-    about = " ".join(filter(None, (_context(row), words.about(question, row))))
-    reason = " ".join(filter(None, (reason, words.reason(question, row))))
+    about = " ".join(filter(None, (_context(row), _write("about", question, row))))
+    reason = " ".join(filter(None, (reason, _write("reason", question, row))))
     grids = words.shown(question, row)
-    title = title or words.ask(question, row)
+    title = title or _write("ask", question, row)
     asked = Section(str(number), question.kind, title, about, grids=grids)
     exercise = _exercise(asked, words.options(question, row), question.answer, reason)
     explained, sums = words.explained(question, row), words.sums(question, row)
@@ -72,7 +104,7 @@ def build_exercise(question: Question, number: int) -> Exercise:
         exercise,
         solution=replace(exercise.solution, grids=explained, sums=sums),
         context=_context(row),
-        needs_working=words.needs_working(question, row),
+        needs_working=bool(sums) and not (question.kind == "token" and _shows_scores(row)),
         replies=words.replies(question, row) or exercise.replies,
     )
 
@@ -122,10 +154,6 @@ def _place(row: AttentionRow) -> str:
 
 def _key_options(question: Question, row: AttentionRow) -> tuple[str, ...]:
     return tuple(bidi_isolated(row.keys.labels[key]) for key in question.keys)
-
-
-def _number_options(question: Question, row: AttentionRow) -> tuple[str, ...]:
-    return tuple(fixed_text(number, 2) for number in question.numbers)
 
 
 def _map_grid(row: AttentionRow, title: str) -> Grid:
@@ -182,7 +210,7 @@ def _about_token(question: Question, row: AttentionRow) -> str:
             "query and a key."
         )
     if _shows_scores(row):
-        return _about_scores(question, row)
+        return f"Given are the {_scores_name(row)} of {_query(row)}, of which the softmax is taken."
     if row.is_written:
         numbers = _vector_grids(row)[0].cells.row(0).values[0]
         avoids = "; a number below 0 is what it avoids" if (numbers < 0).any() else ""
@@ -193,9 +221,8 @@ def _about_token(question: Question, row: AttentionRow) -> str:
     return f"{row.head_name} {row.role}." if row.role else ""
 
 
-def _about_scores(question: Question, row: AttentionRow) -> str:
-    kind = "scores" if row.unscaled is None else "scaled scores"
-    return f"Given are the {kind} of {_query(row)}, of which the softmax is taken."
+def _scores_name(row: AttentionRow) -> str:
+    return "scores" if row.unscaled is None else "scaled scores"
 
 
 def _token_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
@@ -321,16 +348,6 @@ def _token_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
 # What is the weight.
 
 
-def _weight_reason(question: Question, row: AttentionRow) -> str:
-    key = question.key
-    assert key is not None
-    weight = fixed_text(float(row.weights[key]), 2)
-    return (
-        "The softmax raises e to the power of each score, and divides by the sum of these powers: "
-        f"{_query(row)} gives {_key(row, key)} a weight of {weight}."
-    )
-
-
 def _weight_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
     return step_sums.softmax_sums(_scene(row, question.key), row.layer)
 
@@ -342,15 +359,6 @@ def _weight_row(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
 # Who reads whom.
 
 
-def _row_reason(question: Question, row: AttentionRow) -> str:
-    weight = fixed_text(float(row.weights[question.key or 0]), 2)
-    return (
-        f"A row is a query, the token that reads; a column is a key, the token that is read. Row "
-        f"{_query(row)}, column {_key(row, question.key or 0)}: {weight}. Each row sums to 1; a "
-        "column need not."
-    )
-
-
 def _unnamed_map(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     """Return the map of a head without the names of its axes, which would tell who reads."""
     grid = _map_grid(row, "weights")
@@ -359,22 +367,6 @@ def _unnamed_map(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
 
 
 # Temperature.
-
-
-def _about_temperature(question: Question, row: AttentionRow) -> str:
-    largest = fixed_text(float(row.weights.max()), 2)
-    return (
-        f"{_about_scores(question, row)} The largest weight is {largest}. The temperature is now "
-        "halved."
-    )
-
-
-def _temperature_reason(question: Question, row: AttentionRow) -> str:
-    before, now = (fixed_text(n, 2) for n in (row.weights.max(), question.numbers[question.answer]))
-    return (
-        "Scores are divided by the temperature: at half of it they are twice as large, and so are "
-        f"their differences. The softmax is sharper: {now} in place of {before}."
-    )
 
 
 def _temperature_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
@@ -389,77 +381,26 @@ def _temperature_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
 # Another value.
 
 
-def _about_value(question: Question, row: AttentionRow) -> str:
-    key, context = question.key or 0, row.layer.attended.contexts[row.head, row.query, 0].item()
-    value = row.layer.values_of_heads[row.head, key, 0].item()
-    before, old, new = (fixed_text(number, 2) for number in (context, value, value + 1))
-    return (
-        f"Given are the weights of {_query(row)}; the first number of its context vector is "
-        f"{before}. The first number of the value of {quoted_token(row.keys, key)} is now raised "
-        f"from {old} to {new}; all queries and keys stay the same."
-    )
+def _first_context(row: AttentionRow) -> float:
+    return float(row.layer.attended.contexts[row.head, row.query, 0])
 
 
-def _value_reason(question: Question, row: AttentionRow) -> str:
-    weight = fixed_text(float(row.weights[question.key or 0]), 2)
-    return (
-        "Queries and keys make the weights, so these stay. The context vector is the sum of all "
-        f"values, each times its weight: a value that is 1 larger adds its weight, {weight}."
-    )
+def _first_value(question: Question, row: AttentionRow) -> float:
+    return float(row.layer.values_of_heads[row.head, question.key or 0, 0])
 
 
 def _value_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
-    before = row.layer.attended.contexts[row.head, row.query, 0].item()
     writer = _scene(row).write(f"context({row.trace.tokens.labels[row.query]})")
-    terms = [before, float(row.weights[question.key or 0])]
+    terms = [_first_context(row), float(row.weights[question.key or 0])]
     return (writer.vector_entry(terms, 0, [question.numbers[question.answer]]),)
-
-
-# Another order.
-
-
-def _about_order(question: Question, row: AttentionRow) -> str:
-    assert question.case is not None
-    return (
-        f"Attention without positions and without a mask. Given are the weights of {_query(row)}. "
-        f'The sentence is now: "{question.case.other_text.strip()}".'
-    )
-
-
-def _order_reason(question: Question, row: AttentionRow) -> str:
-    weight = fixed_text(float(row.weights[question.key or 0]), 2)
-    return (
-        "Without positions a vector depends on the word alone, so every score stays the same: "
-        f"{_query(row)} gives {_key(row, question.key or 0)} {weight} in both orders. Only "
-        "positions, or a mask, can tell them apart."
-    )
 
 
 # Scaled or not.
 
 
-def _about_scaled(question: Question, row: AttentionRow) -> str:
-    return (
-        f"Both rows are attention weights of {_query(row)}, from the same queries and keys. One "
-        f"divides the scores by √d_k = √{row.layer.head_dim} before the softmax, the other does "
-        "not."
-    )
-
-
 def _scaled_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
     flat = "That row is the flatter one: the division by √d_k makes differences smaller."
     return tuple("" if place == question.answer else flat for place in range(2))
-
-
-def _scaled_reason(question: Question, row: AttentionRow) -> str:
-    largest = [fixed_text(float(weights.max()), 2) for weights in question.rows]
-    right, other = question.answer, 1 - question.answer
-    factor = exact_text(round(row.layer.head_dim**0.5, 2))
-    return (
-        f"Without the division all differences between scores are {factor} times as large, so the "
-        f"softmax is sharper: the largest weight is {largest[right]} in {MAP_NAMES[right]}, and "
-        f"{largest[other]} in {MAP_NAMES[other]}."
-    )
 
 
 # The mask.
@@ -488,14 +429,6 @@ def _visible_tokens(row: AttentionRow) -> str:
     return and_list([_key(row, key) for key in keys])
 
 
-def _mask_reason(question: Question, row: AttentionRow) -> str:
-    hidden = question.keys[question.answer]
-    return (
-        f"The mask lets {_query(row)} attend to {_visible_tokens(row)}. "
-        f"{quoted_token(row.keys, hidden)} is hidden: its weight is 0."
-    )
-
-
 def _mask_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
     """Return the reply to each visible token; empty for masks that hide earlier ones, too."""
     shape = find_mask_shape(row.layer.visible)
@@ -504,12 +437,6 @@ def _mask_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
     earlier = f"It comes before {_query(row)}: a causal mask hides only later tokens."
     replies = {row.query: "A causal mask does not hide a token from itself."}
     return tuple("" if key > row.query else replies.get(key, earlier) for key in question.keys)
-
-
-def _visible_reason(question: Question, row: AttentionRow) -> str:
-    seen, total = int(row.visible.sum()), counted(len(row.visible), "token")
-    place = f"{_query(row)} is token {row.query + 1}"
-    return f"{place}. The mask lets it attend to {_visible_tokens(row)}: {seen} of {total}."
 
 
 # Which of two heads.
@@ -563,38 +490,11 @@ def _two_maps(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
 # Heads switched off.
 
 
-def _ask_ablation(question: Question, row: AttentionRow) -> str:
-    off = question.runs[question.run].off
-    verb = "is" if len(off) == 1 else "are"
-    return f"{and_list(off)} {verb} switched off. What does the model answer?"
-
-
-def _about_ablation(question: Question, row: AttentionRow) -> str:
-    whole = question.runs[0]
-    return (
-        f'With all heads it answers "{whole.answer}" ({percent_text(whole.probability)}). Given '
-        f"are the weights of {_query(row)} in all heads. A head that is switched off adds nothing."
-    )
-
-
 def _weights_in_heads(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     rows = [*attention_rows(row.trace, (), (row.query,))]
     names = [each.head_name for each in rows]
     title = f"weights of {_query(row)}"
     return (_rows_grid(row, title, names, [each.weights for each in rows]),)
-
-
-def _ablation_reason(question: Question, row: AttentionRow) -> str:
-    answers = [
-        f'"{run.answer}" without {"both" if len(run.off) > 1 else run.off[0]} '
-        f"({percent_text(run.probability)})"
-        for run in question.runs[1:]
-    ]
-    return (
-        f"Run again, it answers {and_list(answers)}. Both heads give "
-        f"{_key(row, row.best)} most of their attention, and one of them is enough. A large weight "
-        "does not make a head necessary."
-    )
 
 
 def _ablation_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
@@ -609,19 +509,57 @@ def _ablation_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
     return tuple("" if word == right else replies.get(word, "") for word in question.words)
 
 
+def _number_text(number: float) -> str:
+    return fixed_text(float(number), 2)
+
+
+def _largest_text(question: Question, place: int) -> str:
+    return f"{_number_text(question.rows[place].max())} in {MAP_NAMES[place]}"
+
+
+def _run_text(run: ModelRun) -> str:
+    """Return what a model answers without some heads: `"are" without L1H0 (95 %)`."""
+    place = "both" if len(run.off) > 1 else "".join(run.off)
+    without = f" without {place}" if run.off else ""
+    return f'"{run.answer}"{without} ({percent_text(run.probability)})'
+
+
+def _off_text(question: Question) -> str:
+    off = question.runs[question.run].off
+    return f"{and_list(off)} {'is' if len(off) == 1 else 'are'}"
+
+
+VALUES: Mapping[str, Callable[[Question, AttentionRow], str]] = {  # names in words.toml
+    "query": lambda question, row: _query(row),
+    "number": lambda question, row: str(row.query + 1),
+    "key": lambda question, row: _key(row, question.key or 0),
+    "key_token": lambda question, row: quoted_token(row.keys, question.key or 0),
+    "hidden": lambda question, row: quoted_token(row.keys, question.keys[question.answer]),
+    "best": lambda question, row: _key(row, row.best),
+    "place": lambda question, row: _place(row),
+    "weight": lambda question, row: _number_text(row.weights[question.key or 0]),
+    "largest": lambda question, row: _number_text(row.weights.max()),
+    "answer": lambda question, row: _number_text(question.numbers[question.answer]),
+    "scores": lambda question, row: _scores_name(row),
+    "width": lambda question, row: str(row.layer.head_dim),
+    "root": lambda question, row: exact_text(round(row.layer.head_dim**0.5, 2)),
+    "sharp": lambda question, row: _largest_text(question, question.answer),
+    "flat": lambda question, row: _largest_text(question, 1 - question.answer),
+    "visible": lambda question, row: _visible_tokens(row),
+    "counts": lambda question, row: f"{row.visible.sum()} of {counted(len(row.visible), 'token')}",
+    "context": lambda question, row: _number_text(_first_context(row)),
+    "value": lambda question, row: _number_text(_first_value(question, row)),
+    "grown_value": lambda question, row: _number_text(_first_value(question, row) + 1),
+    "other_text": lambda question, row: question.case.other_text if question.case else "",
+    "off": lambda question, row: _off_text(question),
+    "whole_answer": lambda question, row: _run_text(question.runs[0]),
+    "answers_without": lambda question, row: and_list([*map(_run_text, question.runs[1:])]),
+}
+
+
 WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
-    "row": QuestionWords(
-        ask=lambda question, row: (
-            f"How much of its attention does {_query(row)} give {_key(row, question.key or 0)}"
-            f"{_place(row)}?"
-        ),
-        about=lambda question, row: "Given are the attention weights of all tokens.",
-        options=_number_options,
-        reason=_row_reason,
-        shown=_unnamed_map,
-    ),
+    "row": QuestionWords(shown=_unnamed_map),
     "token": QuestionWords(
-        ask=lambda question, row: f"Which token does {_query(row)} attend to most{_place(row)}?",
         about=_about_token,
         options=_key_options,
         reason=_token_reason,
@@ -629,91 +567,41 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         shown=_shown_with_token,
         explained=_weight_row,
         sums=lambda question, row: _with_head_name(row, _token_sums(question, row)),
-        needs_working=lambda question, row: _shows_vectors(row),
     ),
     "weight": QuestionWords(
-        ask=lambda question, row: (
-            f"What attention weight does {_query(row)} give {_key(row, question.key or 0)}"
-            f"{_place(row)}?"
-        ),
-        about=_about_scores,
-        options=_number_options,
-        reason=_weight_reason,
         shown=_score_row,
         explained=_weight_row,
         sums=lambda question, row: _with_head_name(row, _weight_sums(question, row)),
-        needs_working=lambda question, row: True,
     ),
     "scaled": QuestionWords(
-        ask=lambda question, row: (
-            f"Which row, A or B, was computed without the division by √d_k{_place(row)}?"
-        ),
-        about=_about_scaled,
         options=lambda question, row: ("row A", "row B"),
-        reason=_scaled_reason,
         shown=lambda question, row: (_rows_grid(row, "weights", [*MAP_NAMES], [*question.rows]),),
         replies=_scaled_replies,
     ),
-    "temperature": QuestionWords(
-        ask=lambda question, row: (
-            f"What is the largest weight of {_query(row)} at half the temperature{_place(row)}?"
-        ),
-        about=_about_temperature,
-        options=_number_options,
-        reason=_temperature_reason,
-        shown=_score_row,
-        sums=_temperature_sums,
-        needs_working=lambda question, row: True,
-    ),
+    "temperature": QuestionWords(shown=_score_row, sums=_temperature_sums),
     "mask": QuestionWords(
-        ask=lambda question, row: f"Which of these tokens does the mask hide from {_query(row)}?",
         about=_mask_sentence,
         options=_key_options,
-        reason=_mask_reason,
         replies=_mask_replies,
         explained=_weight_row,
     ),
     "visible": QuestionWords(
-        ask=lambda question, row: f"How many tokens can {_query(row)} attend to?",
         about=_mask_sentence,
         options=lambda question, row: tuple(fixed_text(number, 0) for number in question.numbers),
-        reason=_visible_reason,
         explained=_weight_row,
     ),
-    "value": QuestionWords(
-        ask=lambda question, row: (
-            f"What is the first number of the context vector of {_query(row)} now{_place(row)}?"
-        ),
-        about=_about_value,
-        options=_number_options,
-        reason=_value_reason,
-        shown=_weight_row,
-        sums=_value_sums,
-        needs_working=lambda question, row: True,
-    ),
-    "order": QuestionWords(
-        ask=lambda question, row: (
-            f"Two words change places. What weight does {_query(row)} give "
-            f"{_key(row, question.key or 0)} now{_place(row)}?"
-        ),
-        about=_about_order,
-        options=_number_options,
-        reason=_order_reason,
-        shown=_weight_row,
-    ),
+    "value": QuestionWords(shown=_weight_row, sums=_value_sums),
+    "order": QuestionWords(shown=_weight_row),
     "head": QuestionWords(
         ask=_ask_head,
         about=lambda question, row: "",
-        replies=_head_replies,
-        options=lambda question, row: ("map A", "map B"),
         reason=_head_reason,
+        options=lambda question, row: ("map A", "map B"),
         shown=_two_maps,
+        replies=_head_replies,
     ),
     "ablation": QuestionWords(
-        ask=_ask_ablation,
-        about=_about_ablation,
         options=lambda question, row: question.words,
-        reason=_ablation_reason,
         shown=_weights_in_heads,
         replies=_ablation_replies,
     ),
