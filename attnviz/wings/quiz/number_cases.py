@@ -22,6 +22,7 @@ MIN_ANSWER_GAP = 0.05  # between two weights that are answers
 ANSWER_RANGE = (0.005, 0.995)  # of a weight that is an answer
 WEIGHT_RANGE = (0.05, 0.95)  # of a weight that is asked for
 MAX_SUMMED = 8  # scores in a softmax that is to be computed
+SAME_WEIGHT_TOLERANCE = 1e-4  # of a weight before and after words change places
 VALUE_GAP = 0.12  # between two numbers of a context vector that are answers
 
 
@@ -121,6 +122,8 @@ def _row_cases(search: Search) -> Iterator[NumberCase]:
             continue
         others = attention_rows(row.trace, (row.head_name,), range(len(row.keys)))
         columns = np.stack([each.weights for each in others])
+        if not np.allclose(columns.sum(axis=1), 1, atol=1e-3):
+            continue
         keys = [key for key in row.plain_keys if row.visible[key] and key != row.query]
         for key in search.random.sample(keys, len(keys)):
             reader, target = (f'"{row.keys.labels[at]}"' for at in (row.query, key))
@@ -194,8 +197,9 @@ def _order_cases(search: Search) -> Iterator[NumberCase]:
     for row in search.rows:
         traced, words = row.trace, row.trace.tokens.text.split()
         settings = traced.origin.settings
-        sees_all = row.has_random_vectors and bool(row.layer.visible.all())
-        is_plain = sees_all and settings.positions == "none"
+        sees_all = bool(row.layer.visible.all()) and row.keys is traced.tokens
+        is_first = row.has_random_vectors and row.layer.layer == 0
+        is_plain = sees_all and is_first and settings.positions == "none"
         others = [key for key in row.plain_keys if key != row.query]
         if not is_plain or len(words) != len(row.keys) or not 2 < len(words) <= MAX_SUMMED:
             continue
@@ -215,6 +219,8 @@ def _order_cases(search: Search) -> Iterator[NumberCase]:
             *_numbers_around(float(row.weights[first])),
         )  # fmt: skip
         right = float(moved.weights[last])
+        if abs(right - row.weights[first]) > SAME_WEIGHT_TOLERANCE:
+            continue
         text = other.tokens.text
         yield NumberCase(row, right, wrong, first, other_text=text, is_first_needed=True)
 

@@ -321,7 +321,7 @@ def explain_unclear(rows: Sequence[AttentionRow], kinds: Sequence[str]) -> str:
             "letter"
         )
     most = max(len(row.plain_keys) for row in rows)
-    if most < MAX_ANSWERS and not {"weight", "scaled", "visible", "head"}.issuperset(kinds):
+    if most < MAX_ANSWERS and not {"token", "mask"}.isdisjoint(kinds):
         return (
             f"{counted(most, 'token')} can be answers, and {MAX_ANSWERS} are needed; those that "
             "are there twice, special tokens, punctuation and parts of a letter do not count"

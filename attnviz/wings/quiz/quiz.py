@@ -24,7 +24,7 @@ from attnviz.wording.words import and_list, counted
 
 MAX_QUOTED = 40  # letters of a text in a note
 MASK, MASK_KINDS = "mask", ("mask", "visible")
-MODEL_KINDS = ("ablation", "head")  # about what heads do
+MODEL_KINDS = ("ablation", "token", "head")  # about what heads do
 NO_QUESTION_HINT = f"try {opt.heads:4}, another {opt.seed}, or a longer sentence"
 
 

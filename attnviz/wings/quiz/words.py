@@ -456,10 +456,10 @@ def _ask_head(question: Question, row: AttentionRow) -> str:
 
 def _head_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
     """Return what the card of a small model says of the other head, if it does."""
+    if row.trace.model is None or row.trace.model.by_hand:
+        return ()
     return tuple(
-        f"That is {each.head_name}, which {each.role}."
-        if each is not row and each.role and not row.is_written
-        else ""
+        f"That is {each.head_name}, which {each.role}." if each is not row and each.role else ""
         for each in question.heads
     )
 
