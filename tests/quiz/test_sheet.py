@@ -114,3 +114,14 @@ def test_the_words_of_the_files_are_text_and_solutions_are_in_the_key_alone(
 @pytest.mark.slow("formats")
 def test_the_same_quiz_is_the_same_bytes() -> None:
     assert view(course()).render(".pdf") == view(course()).render(".pdf")
+
+
+def test_the_course_and_its_key_fill_three_pages_each() -> None:
+    for answers in (False, True):
+        pages = pages_of(course(), Look(), answers=answers)
+        titles = [[each for each in page.words if re.match(r"\d+ \w+ .*\?$", each.text)]
+                  for page in pages]  # fmt: skip
+        assert [len(each) >= 3 for each in titles] == [True] * 3
+        for page in pages[:-1]:
+            lowest = min(each.y for each in page.words if "page" not in each.text)
+            assert lowest <= 0.15 * page.size[1]
