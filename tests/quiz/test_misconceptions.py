@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -20,7 +21,7 @@ from attnviz.wings.quiz.attention_row import build_search
 from attnviz.wings.quiz.lesson import Lesson, LessonText, read_course
 from attnviz.wings.quiz.questions import FINDERS, Question
 from attnviz.wings.quiz.quiz import build_quiz
-from attnviz.wings.quiz.round import _with_short_options
+from attnviz.wings.quiz.round import _question_lines, _verdict_lines
 from attnviz.wings.quiz.words import build_exercise
 from tests import not_none
 
@@ -155,12 +156,20 @@ def test_where_a_question_asks_what_a_row_is_the_legend_does_not_tell() -> None:
 
 
 @SEEDS
-def test_every_question_of_the_course_fits_on_a_screen_of_24_lines(seeds: int) -> None:
+def test_every_question_of_the_course_stays_on_a_screen_of_24_lines_with_its_solution(
+    seeds: int,
+) -> None:
     screen = Screen(80, height=24)
     for seed in range(seeds):
         for number, question in enumerate(questions_of_seed(seed), 1):
-            section = _with_short_options(build_exercise(question, number))
-            assert len([*panel_lines([section], screen)]) <= 22, (seed, section.title)
+            exercise = build_exercise(question, number)
+            places = range(len(exercise.options))
+            verdict = max((_verdict_lines(exercise, place, screen) for place in places), key=len)
+            words = replace(exercise.solution, number="", title="", grids=(), sums=())
+            solution = [*verdict, *panel_lines([words], screen)]
+            empty_lines_and_prompts = 4
+            lines = len(_question_lines(exercise, screen)) + len(solution)
+            assert lines + empty_lines_and_prompts <= 24, (seed, exercise.question.title)
 
 
 def test_a_text_with_a_mask_or_positions_has_no_question_on_order() -> None:

@@ -20,7 +20,6 @@ from attnviz.options.output import DeliveryOptions
 from attnviz.renderers.terminal.lines import heading_lines, panel_lines
 from attnviz.renderers.terminal.screen import Screen, wrap_note
 from attnviz.views.grids.exercise import LETTERS, Exercise
-from attnviz.views.grids.section import Section
 from attnviz.views.view import View
 from attnviz.wording.words import counted
 
@@ -30,6 +29,7 @@ SEQUENCE_ENDS = tuple(bytes([code]) for code in b"~ABCDEFGHPQRSZ")  # of arrows 
 Verdict = Literal["right", "wrong"]
 SIGNAL_CHECK_SECONDS = 0.2
 MAX_OPTION_LINE = 76  # columns of answers that stand on one line
+SOLUTION_LINES = 10  # of the verdict and the words of a solution, with their prompts
 PROMPT_LINES = 3  # of the two prompts, and an empty line
 VERDICT_STYLES: dict[Verdict, str] = {"right": "bold green", "wrong": "bold red"}
 
@@ -53,7 +53,7 @@ def play_round(view: View, options: DeliveryOptions) -> None:
     with exit_handling.raise_on_interrupt():
         try:
             for exercise in exercises:
-                question = [*panel_lines([_with_short_options(exercise)], screen), Text()]
+                question = _question_lines(exercise, screen)
                 print_lines(console, question)
                 chosen = _read_answer_key(console, exercise)
                 verdicts.append("right" if chosen == exercise.answer else "wrong")
@@ -67,11 +67,16 @@ def play_round(view: View, options: DeliveryOptions) -> None:
     print_lines(console, [Text(), *(line for lines in score for line in lines)])
 
 
-def _with_short_options(exercise: Exercise) -> Section:
-    """Return the question with its answers on one line, if they are short."""
+def _question_lines(exercise: Exercise, screen: Screen) -> list[Text]:
+    """Return a question, its answers on one line if they are short. Empty lines are left out where
+    the question would leave the screen as soon as its solution comes.
+    """
     line = " · ".join(exercise.lettered_options)
     is_short = cell_len(line) <= MAX_OPTION_LINE
-    return replace(exercise.question, remarks=(line,)) if is_short else exercise.question
+    section = replace(exercise.question, remarks=(line,)) if is_short else exercise.question
+    lines = [*panel_lines([section], screen), Text()]
+    is_tall = len(lines) > screen.rows - SOLUTION_LINES
+    return [each for each in lines if each] if is_tall else lines
 
 
 def _print_solution(
@@ -118,8 +123,8 @@ def _read_answer_key(console: Console, exercise: Exercise) -> int:
     return index
 
 
-def _verdict_lines(exercise: Exercise, chosen: int, screen: Screen) -> Iterator[Text]:
-    """Yield whether the answer is right, and if it is not the reply to it and the right one."""
+def _verdict_lines(exercise: Exercise, chosen: int, screen: Screen) -> list[Text]:
+    """Return whether the answer is right, and if it is not the reply to it and the right one."""
     is_right = chosen == exercise.answer
     style = VERDICT_STYLES["right" if is_right else "wrong"] if screen.colored else "bold"
     if is_right:
@@ -128,9 +133,10 @@ def _verdict_lines(exercise: Exercise, chosen: int, screen: Screen) -> Iterator[
         reply = "".join(exercise.replies[chosen : chosen + 1])
         wrong = f"{WRONG_SIGN} {exercise.lettered_options[chosen]} is wrong. {reply}".strip()
         verdict = f"{wrong} Right: {exercise.right_option}"
-    for line in wrap_note(verdict, screen):
+    lines = [*wrap_note(verdict, screen)]
+    for line in lines:
         line.stylize(style)
-        yield line
+    return lines
 
 
 def _wait_for_key(console: Console, prompt: str, keys: str) -> str:
