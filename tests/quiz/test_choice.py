@@ -14,6 +14,7 @@ import pytest
 from attnviz.errors import AttnvizError
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import Settings
+from attnviz.wings.quiz.attention_row import attention_rows, build_search
 from attnviz.wings.quiz.lesson import (
     Lesson,
     LessonText,
@@ -21,7 +22,7 @@ from attnviz.wings.quiz.lesson import (
     read_course,
     read_lesson,
 )
-from attnviz.wings.quiz.questions import FINDERS, Question, build_search
+from attnviz.wings.quiz.questions import FINDERS, Question
 from attnviz.wings.quiz.quiz import build_quiz
 from attnviz.wings.quiz.words import build_exercise
 from tests import not_none
@@ -38,12 +39,13 @@ def questions_of_kind(kind: str, count: int) -> list[Question]:
     """So many questions of a kind, of many seeds; about a sentence of another length each time."""
     questions = list[Question]()
     for seed in range(count):
-        if kind == "head":
+        if kind in ("head", "ablation"):
             searched = model_trace("the old keys near the small cabinet" if seed % 2 else
-                                   "the birds behind the big red tree")  # fmt: skip
+                                   "the birds above the dark tree")  # fmt: skip
         else:
             words = FOX.split()[: 5 + seed % 4]
-            settings = Settings(seed=seed, causal=kind in ("mask", "visible"), dim=8)
+            causal = True if kind in ("mask", "visible") else None
+            settings = Settings(seed=seed, causal=causal, dim=8)
             searched = trace(" ".join(words), replace(settings, tokenizer="words"))
         questions += FINDERS[kind](build_search(searched, (), None, f"{seed}"))
         if len(questions) >= count:
@@ -84,12 +86,12 @@ def test_the_right_weight_is_as_often_the_smallest_as_any_other(count: int) -> N
 
 @pytest.mark.slow("seeds")
 def test_the_questions_of_the_course_are_others_for_another_seed_and_never_twice_the_same() -> None:
-    course, sentences = read_course(), [Counter[str]() for _ in range(8)]
+    course, sentences = read_course(), [Counter[str]() for _ in range(10)]
     places = {2: Counter[int](), 4: Counter[int]()}  # by the number of answers
     for seed in range(40):
         questions = build_quiz(course.with_seed(seed)).questions
         exercises = [build_exercise(each, 1) for each in questions]
-        assert len({(each.question.title, each.context) for each in exercises}) == 8
+        assert len({(each.question.title, each.context) for each in exercises}) == 10
         for at, question in enumerate(questions):
             sentences[at][not_none(question.row).trace.tokens.text] += 1
             places[question.count][question.answer] += 1
@@ -107,19 +109,19 @@ def test_the_mistake_that_gives_a_wrong_number_is_named() -> None:
         row = not_none(question.row)
         scores, key = not_none(row.scores), not_none(question.key)
         true = {
-            "the share of the score itself, without exp": max(scores[key], 0)
+            "That is the share of the score itself, without exp.": max(scores[key], 0)
             / max(np.maximum(scores, 0).sum(), 1e-9),
-            "the weight without the division by √d_k": not_none(row.unscaled)[key],
-            "an even share, whatever the scores": 1 / row.visible.sum(),
-            "the weight of all other tokens together": 1 - row.weights[key],
-            **{f'the weight of "{label}"': weight
+            "That is the softmax without the division by √d_k.": not_none(row.unscaled)[key],
+            "That is an even share: it ignores the scores.": 1 / row.visible.sum(),
+            "That is the weight of all other tokens together.": 1 - row.weights[key],
+            **{f'That is the weight of "{label}".': weight
                for label, weight in zip(row.keys.labels, row.weights, strict=True)},
         }  # fmt: skip
-        assert question.mistakes[question.answer] == ""
-        for number, mistake in zip(question.numbers, question.mistakes, strict=True):
-            if mistake:
-                assert number == pytest.approx(true[mistake], abs=1e-6)
-                named.append(mistake.partition('"')[0])
+        assert question.replies[question.answer] == ""
+        for number, reply in zip(question.numbers, question.replies, strict=True):
+            if reply:
+                assert number == pytest.approx(true[reply], abs=1e-6)
+                named.append(reply.partition('"')[0])
 
     assert len({*named}) >= 4
 
@@ -173,9 +175,9 @@ def test_no_row_is_asked_about_twice_and_no_map_answers_a_later_question(
     for question in questions:
         row = not_none(question.row)
         heads = question.heads or (row,)
-        shows_whole_map = bool(question.heads) or (
-            question.shows_map and question.kind in ("token", "mask")
-        )
+        if question.kind == "ablation":
+            heads = (row, *attention_rows(row.trace, (), (row.query,)))
+        shows_whole_map = bool(question.heads) or question.kind == "row"
         queries = range(len(row.trace.tokens)) if shows_whole_map else [row.query]
         if question.kind in ("mask", "visible"):
             assert row.query not in masked_queries
@@ -210,7 +212,8 @@ def test_what_decides_a_question_is_shown_with_it(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("text", [TOM, "Anna waited near Kate and behind the tree Tom slept . she"])
 def test_the_pronoun_is_asked_about_first_and_the_other_name_is_an_answer(text: str) -> None:
-    quiz = build_quiz(Lesson((LessonText(text, Settings(model="pronouns")),)))
+    lesson_text = LessonText(text, Settings(model="pronouns"), kinds=("token",))
+    quiz = build_quiz(Lesson((lesson_text,)))
     exercise = build_exercise(quiz.questions[0], 1)
 
     assert (

@@ -130,5 +130,5 @@ def test_options_that_a_lesson_decides_are_refused(attnviz: Attnviz, tmp_path: P
 def test_the_course_is_a_lesson_as_any_other() -> None:
     course = read_course()
 
-    assert course.questions == len(course.texts) == 8
+    assert course.questions == len(course.texts) == 10
     assert [text.settings.model for text in course.texts][:4] == [None] * 4

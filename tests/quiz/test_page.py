@@ -59,8 +59,10 @@ def test_the_page_is_small_and_does_not_tell_the_answers_at_a_glance(page_path: 
 
     assert len(text) < 150_000
     assert "".join("abcd"[each["answer"]] for each in solutions) == RIGHT_ANSWERS
-    assert "of its attention" in solutions[0]["solution"]
-    assert "of its attention" not in text
+    assert "of its attention; the next most" in solutions[1]["solution"]
+    assert "the next most" not in text
+    assert "That is " not in text
+    assert all(len(each["replies"]) in (0, 2, 4) for each in solutions)
     assert "Answer:" not in text
 
 
@@ -68,26 +70,27 @@ def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(
     page: Page,
 ) -> None:
     numbers = [str("abcd".index(letter) + 1) for letter in RIGHT_ANSWERS]
-    keys = [numbers[0], RIGHT_ANSWERS[1], "c", numbers[3], *RIGHT_ANSWERS[4:]]
-    # the third question has two answers and no c, and gets a wrong one
+    keys = [*numbers[:2], RIGHT_ANSWERS[2], "c", *RIGHT_ANSWERS[4:]]
+    # the fourth question has two answers and no c, and gets a wrong one
 
     for number, key in enumerate(keys, 1):
         assert page.locator("h2:visible").first.inner_text().startswith(f"{number} ")
         page.keyboard.press(key)
-        if number == 3:
+        if number == 4:
             assert page.locator("input:visible:checked").count() == 0
-            page.keyboard.press(RIGHT_ANSWERS[2])
-            page.keyboard.press(with_wrong(3)[2])  # chosen instead
+            page.keyboard.press(RIGHT_ANSWERS[3])
+            page.keyboard.press(with_wrong(4)[3])  # chosen instead
         assert page.locator(".solution:visible").count() == 0
         page.keyboard.press("Enter")
         verdict = page.locator(".verdict:visible")
-        assert verdict.inner_text().startswith("✗ Wrong" if number == 3 else "✓ Right")
+        assert verdict.inner_text().startswith("✗ Wrong" if number == 4 else "✓ Right")
+        assert ("That row is the flatter one" in verdict.inner_text()) == (number == 4)
         assert page.evaluate("document.activeElement.className") == "verdict"
         assert page.locator(".solution:visible p:visible").count() >= 1
         page.keyboard.press("Enter")
-    assert page.locator("#score").inner_text() == "7 of 8 right"
+    assert page.locator("#score").inner_text() == "9 of 10 right"
     assert page.evaluate("document.activeElement.id") == "score"
-    assert page.locator("#marks li").nth(2).inner_text().endswith("✗ wrong")
+    assert page.locator("#marks li").nth(3).inner_text().endswith("✗ wrong")
 
 
 def test_radio_buttons_answer_too_and_a_button_checks_them(page: Page) -> None:
@@ -116,10 +119,10 @@ def test_the_results_are_copied_as_text_and_the_quiz_starts_again(
         lines = page.evaluate("navigator.clipboard.readText()").splitlines()
         assert lines[:3] == [
             "How attention works, in questions",
-            "7 of 8 right",
+            "9 of 10 right",
             f"1. {build_exercise(COURSE.questions[0], 1).question.title} ✗ wrong",
         ]
-        assert len(lines) == 10
+        assert len(lines) == 12
         page.locator("#again").click()
         assert page.locator("h2:visible").inner_text().startswith("1 ")
         assert page.locator(".solution:visible").count() == 0
@@ -141,7 +144,7 @@ def test_answers_outlive_a_reload_and_from_a_question_a_button_leads_back_to_the
     page.locator("button.place").nth(1).click()
     assert page.locator(".solution:visible p:visible").count() >= 1
     page.locator("button.to-score").click()
-    assert page.locator("#score").inner_text() == "7 of 8 right"
+    assert page.locator("#score").inner_text() == "9 of 10 right"
 
 
 def test_after_an_answer_the_whole_solution_is_in_sight_or_its_verdict_at_the_top(
@@ -184,7 +187,7 @@ def test_on_paper_all_questions_stand_without_their_solutions(page: Page) -> Non
     page.keyboard.press("Enter")
     page.emulate_media(media="print")
 
-    assert page.locator(".question:visible").count() == 8
+    assert page.locator(".question:visible").count() == 10
     assert page.locator(".solution:visible, .verdict:visible, button:visible").count() == 0
 
 

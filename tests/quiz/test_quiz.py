@@ -21,7 +21,7 @@ from attnviz.traces.from_text import trace
 from attnviz.traces.matrices import parse_matrices
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
-from attnviz.wings.quiz.attention_row import AttentionRow
+from attnviz.wings.quiz.attention_row import AttentionRow, build_search
 from attnviz.wings.quiz.lesson import (
     QUESTION_KINDS,
     Lesson,
@@ -29,7 +29,7 @@ from attnviz.wings.quiz.lesson import (
     read_course,
     read_lesson,
 )
-from attnviz.wings.quiz.questions import FINDERS, Question, build_search
+from attnviz.wings.quiz.questions import EXPLANATIONS, FINDERS, Question
 from attnviz.wings.quiz.quiz import build_quiz
 from attnviz.wings.quiz.sheet import PaperPart, _even_pages
 from attnviz.wings.quiz.view import view
@@ -243,7 +243,7 @@ def assert_true_reason(question: Question, reason: str) -> None:
 
 
 def test_each_kind_has_a_finder_and_words() -> None:
-    assert list(QUESTION_KINDS) == list(FINDERS) == list(WORDS)
+    assert {*QUESTION_KINDS} == {*FINDERS} == {*EXPLANATIONS} == {*WORDS}
 
 
 def test_the_course_goes_from_arithmetic_to_models_and_each_seed_has_one_of_its_own() -> None:
@@ -252,9 +252,10 @@ def test_the_course_goes_from_arithmetic_to_models_and_each_seed_has_one_of_its_
     documents = [json.loads(view(quiz, answers=True).render(".json")) for quiz in quizzes]
 
     kinds = [each["kind"] for each in documents[0]["questions"]]
-    assert kinds == ["token", "weight", "scaled", "mask", "token", "head", "token", "token"]
+    assert kinds == ["row", "token", "weight", "scaled", "temperature", "mask", "value", "order",
+                     "head", "ablation"]  # fmt: skip
     sentences = [[each["sentence"] for each in document["questions"]] for document in documents]
-    assert all(len({*each}) == 8 for each in sentences)
+    assert all(len({*each}) == 10 for each in sentences)
     assert len({*sentences[0]} & {*sentences[2]}) <= 3
     assert documents[0]["questions"] == documents[1]["questions"] != documents[2]["questions"]
 
@@ -282,12 +283,12 @@ def test_in_a_pipe_the_questions_are_printed_and_with_answers_the_solutions(
     result, with_answers = attnviz("quiz"), attnviz("quiz", "--answers")
 
     assert (result.status, result.err, with_answers.status) == (0, "", 0)
-    assert result.out.startswith("How attention works, in questions\n8 questions · models ")
-    assert re.search(r'\n1 Which token does "\w+" attend to most\?', result.out)
+    assert result.out.startswith("How attention works, in questions\n10 questions · model ")
+    assert re.search(r'\n2 Which token does "\w+" attend to most\?', result.out)
     assert "\\u00a0" not in result.out + with_answers.out
     assert re.search(r"\nAnswers: 1 [a-d] · 2 [a-d] · ", with_answers.out)
     assert "Answer:" not in result.out
-    assert with_answers.out.count("Answer: ") == 8
+    assert with_answers.out.count("Answer: ") == 10
     assert re.search(r"weight\(\w+, \w+\) += exp\(-?[\d.]+\) / \(exp", with_answers.out)
 
 
@@ -372,7 +373,8 @@ def test_the_key_has_the_letters_for_marking_and_sheets_have_room_for_arithmetic
 
     letters = ["abcd"[each.answer] for each in sheet.exercises]
     assert [*sheet.right_letters] == [f"{at} {letter}" for at, letter in enumerate(letters, 1)]
-    assert [each.needs_working for each in sheet.exercises] == [True, True] + 6 * [False]
+    working = [number for number, each in enumerate(sheet.exercises, 1) if each.needs_working]
+    assert working == [2, 3, 5, 7]  # dot products, softmax, temperature, context vector
     assert all(each.context.startswith("Sentence: ") for each in sheet.exercises)
 
 

@@ -74,17 +74,17 @@ def test_everything_stands_on_the_page_and_nothing_on_anything_else(
 def test_each_question_has_a_box_for_each_answer_and_the_key_ticks_one() -> None:
     sheet, key = (pages_of(course(), Look(), answers=answers) for answers in (False, True))
 
-    for pages, arithmetic_boxes in ((sheet, 2), (key, 0)):
-        assert sum(len(page.items_of(Block)) for page in pages) == 6 * 4 + 2 * 2 + arithmetic_boxes
+    for pages, arithmetic_boxes in ((sheet, 4), (key, 0)):
+        assert sum(len(page.items_of(Block)) for page in pages) == 8 * 4 + 2 * 2 + arithmetic_boxes
     ticks = [each for page in key for each in page.words if each.text == "✓"]
-    assert len(ticks) == 8
+    assert len(ticks) == 10
     assert not [each for page in sheet for each in page.words if each.text == "✓"]
 
 
 def test_a_question_is_not_divided_if_it_fits_on_a_page() -> None:
     for page in pages_of(course(), Look(), answers=True):
         texts = [each.text for each in page.words]
-        titles = [each for each in texts if re.match(r"\d Wh", each)]
+        titles = [each for each in texts if re.match(r"\d+ \w+ .*\?$", each)]
         assert len(titles) == len([each for each in texts if each == "✓"])
 
 
@@ -107,10 +107,21 @@ def test_the_words_of_the_files_are_text_and_solutions_are_in_the_key_alone(
     assert "page 1 of 3" in sheet
     assert re.search(r"score\(\w+, \w+\)\s+= [-−]?[0-9.]+·", key)
     assert "The largest score gets the largest weight." in key
-    assert "largest weight" not in sheet
+    assert "gets the largest weight" not in sheet
     assert "Name" not in key
 
 
 @pytest.mark.slow("formats")
 def test_the_same_quiz_is_the_same_bytes() -> None:
     assert view(course()).render(".pdf") == view(course()).render(".pdf")
+
+
+def test_the_course_and_its_key_fill_three_pages_each() -> None:
+    for answers in (False, True):
+        pages = pages_of(course(), Look(), answers=answers)
+        titles = [[each for each in page.words if re.match(r"\d+ \w+ .*\?$", each.text)]
+                  for page in pages]  # fmt: skip
+        assert [len(each) >= 3 for each in titles] == [True] * 3
+        for page in pages[:-1]:
+            lowest = min(each.y for each in page.words if "page" not in each.text)
+            assert lowest <= 0.15 * page.size[1]

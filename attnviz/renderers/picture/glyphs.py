@@ -123,7 +123,11 @@ TEXT_FIELDS: dict[type, dict[str, TextSetter]] = {
         **dict.fromkeys(("shapes", "formula"), _typeset_matrix_names),
         **dict.fromkeys(("sums", "grids", "stage_grids", "moments", "planes", "bars"), None),
     },
-    Exercise: {"question": None, "options": drawable_text, "solution": None},
+    Exercise: {
+        **dict.fromkeys(("question", "solution"), None),
+        **dict.fromkeys(("options", "context"), drawable_text),
+        "replies": _typeset_text,
+    },
     Sum: dict.fromkeys(("left", "right", "result"), _typeset_text),
     Plane: {"arrows": None, "angle": _typeset_text},
     Arrow: dict.fromkeys(("name", "length_text"), _typeset_text),

@@ -22,7 +22,7 @@ class Exercise:
     solution: Section
     context: str = ""  # the sentence that it is about, and where its numbers come from
     needs_working: bool = False  # whether something is to be computed, for which paper needs room
-    mistakes: tuple[str, ...] = ()  # what each wrong answer is; empty where nothing is known
+    replies: tuple[str, ...] = ()  # to each wrong answer from a mistake; empty to all others
 
     @property
     def lettered_options(self) -> tuple[str, ...]:
@@ -36,8 +36,16 @@ class Exercise:
 
     @property
     def solution_alone(self) -> Section:
-        """The solution as it stands below its question: without the number."""
-        return replace(self.solution, number="")
+        """The solution as it stands below its question, without the number: the replies to wrong
+        answers are its last lines.
+        """
+        return replace(self.solution, number="", remarks=self.lettered_replies)
+
+    @property
+    def lettered_replies(self) -> tuple[str, ...]:
+        """The reply to each wrong answer after its letter: `b) That is an even share.`"""
+        pairs = zip(LETTERS, self.replies, strict=False)
+        return tuple(f"{letter}) {reply}" for letter, reply in pairs if reply)
 
 
 @dataclass(frozen=True, eq=False)

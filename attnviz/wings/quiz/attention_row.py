@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log, sqrt
+from random import Random
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -234,3 +235,22 @@ def attention_rows(
                 continue
             stages: dict[Stage, Patch] = {}
             yield from (AttentionRow(trace, layer, head, query, stages) for query in plain)
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Where questions are looked for: some rows of a Trace, in an order that a seed decides."""
+
+    trace: Trace
+    rows: tuple[AttentionRow, ...]
+    heads: tuple[AttentionRow, ...]  # a row of each head
+    random: Random
+
+
+def build_search(
+    trace: Trace, heads: Sequence[str], queries: Sequence[int] | None, seed: str
+) -> Search:
+    random = Random(seed)
+    rows = [*attention_rows(trace, heads, queries)]
+    random.shuffle(rows)
+    return Search(trace, tuple(rows), tuple(attention_rows(trace, heads, (0,))), random)

@@ -18,12 +18,17 @@ from attnviz.traces.settings import LONG_TEXT_SETTINGS, Settings, untrusted_sett
 from attnviz.wording.words import counted
 
 QUESTION_KINDS: Mapping[str, str] = {  # what each kind asks, for help texts
+    "row": "who reads whom in a map",
     "token": "which token another attends to most",
     "weight": "which weight a score becomes",
     "scaled": "which weights are softmax without the division by √d_k",
+    "temperature": "what half the temperature does",
     "mask": "which token the mask hides",
     "visible": "how many tokens one can see",
+    "value": "what another value changes",
+    "order": "what another order of the words changes",
     "head": "which of two maps is the head that does this",
+    "ablation": "what a model answers without a head",
 }
 DEFAULT_QUESTIONS = 6
 QUESTION_LIMITS = (1, 40)

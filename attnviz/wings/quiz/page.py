@@ -100,10 +100,13 @@ def _section_body(section: Section) -> Iterator[Markup]:
 
 
 def _encoded_solutions(exercises: tuple[Exercise, ...]) -> str:
-    """Return the right answer and the solution of each question, as JSON in base64."""
+    """Return the right answer, the replies to wrong ones, and the solution of each question, as
+    JSON in base64.
+    """
     solutions = [
         {
             "answer": exercise.answer,
+            "replies": exercise.replies,
             "solution": join_markup([
                 tag("p", exercise.solution.title, class_="right-answer"),
                 *_section_body(exercise.solution),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, permutations
-from random import Random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import chain, combinations, permutations
 from typing import TypeVar
 
 import numpy as np
@@ -14,27 +14,32 @@ from jaxtyping import Float
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.maps import maps_of_heads
 from attnviz.analysis.inspection.patterns import HeadPatterns, KeyPattern, find_patterns
-from attnviz.traces.trace import Trace
+from attnviz.traces.from_text import trace as trace_text
+from attnviz.traces.origin import is_unmodified_model
+from attnviz.traces.settings import Settings
 from attnviz.wings.quiz.attention_row import (
     MAX_CLEAR_EVENNESS,
-    MAX_EVENNESS,
     MAX_SHOWN_KEYS,
     AttentionRow,
+    Search,
     attention_rows,
-    has_plain_mask,
 )
 from attnviz.wings.quiz.lesson import MAX_ANSWERS, OwnQuestion
+from attnviz.wings.quiz.number_cases import (
+    MAX_SUMMED,
+    NUMBER_CASES,
+    VALUE_GAP,
+    NumberCase,
+    masked_rows,
+)
 from attnviz.wording.numbers import share_text
 from attnviz.wording.words import counted
 
 Answer = TypeVar("Answer")
-MIN_ANSWER_GAP = 0.05  # between two weights that are answers
-ANSWER_RANGE = (0.005, 0.995)  # of a weight that is an answer
-WEIGHT_RANGE = (0.05, 0.95)  # of a weight that is asked for
-MAX_SUMMED = 8  # scores in a softmax that is to be computed
 MIN_SHARPENING = 0.12  # of the largest weight, by leaving out the scale
 MIN_PATTERN_SCORE, MIN_PATTERN_GAP = 0.5, 0.35  # of the head that shows a pattern; to the other
 MAX_EXPLAINED_KINDS = 2  # of many kinds the first ones say enough
+MIN_ANSWER_PROBABILITY = 0.75  # of a model's answer that is asked about
 MIN_ROLE_SCORE, MIN_ROLE_WEIGHT, MAX_OTHER_WEIGHT = 0.7, 0.6, 0.25
 
 
@@ -42,46 +47,43 @@ MIN_ROLE_SCORE, MIN_ROLE_WEIGHT, MAX_OTHER_WEIGHT = 0.7, 0.6, 0.25
 class Question:
     """A question with its answers, of which `answer` (an index) is right.
 
-    `keys`, `numbers`, `rows` or `heads` are what the answers stand for, by kind.
+    `keys`, `numbers`, `rows`, `heads` or `words` are what the answers stand for, by kind.
     """
 
     kind: str
     row: AttentionRow | None  # None for a question in a lesson's own words alone
     answer: int
     keys: tuple[int, ...] = ()  # positions of tokens
-    numbers: tuple[float, ...] = ()  # weights, or counts of tokens,
-    mistakes: tuple[str, ...] = ()  # and which mistake gives each; empty for none, and the right
+    numbers: tuple[float, ...] = ()  # weights, counts of tokens, or numbers of a vector,
+    replies: tuple[str, ...] = ()  # and the mistake that gives each; empty for none, and the right
     rows: tuple[Float[np.ndarray, "key"], ...] = ()  # rows of weights
     heads: tuple[AttentionRow, ...] = ()  # the same query in two heads
-    key: int | None = None  # the token whose weight is asked for
+    case: NumberCase | None = None  # what the numbers are about
     pattern: KeyPattern | None = None  # what one of two heads does,
     scores: tuple[float, ...] = ()  # and how much each of them does so
     own: OwnQuestion | None = None  # the words of a lesson
-    shows_map: bool = True  # whether the solution shows all rows, or only that of the query
+    runs: tuple[ModelRun, ...] = ()  # of a model: with all heads, and with some switched off;
+    run: int = 0  # the one whose answer is asked for,
+    words: tuple[str, ...] = ()  # among these
+
+    @property
+    def key(self) -> int | None:
+        """The token whose weight, or value, is asked about."""
+        return None if self.case is None else self.case.key
 
     @property
     def count(self) -> int:
         given = self.own.answers if self.own and not self.own.kind else ()
-        return len(self.keys or self.numbers or self.rows or self.heads or given)
+        return len(self.keys or self.numbers or self.rows or self.heads or self.words or given)
 
 
-@dataclass(frozen=True, eq=False)
-class Search:
-    """Where questions are looked for: some rows of a Trace, in an order that a seed decides."""
+@dataclass(frozen=True)
+class ModelRun:
+    """What a model answers while some of its heads are switched off, and how likely it finds it."""
 
-    trace: Trace
-    rows: tuple[AttentionRow, ...]
-    heads: tuple[AttentionRow, ...]  # a row of each head
-    random: Random
-
-
-def build_search(
-    trace: Trace, heads: Sequence[str], queries: Sequence[int] | None, seed: str
-) -> Search:
-    random = Random(seed)
-    rows = [*attention_rows(trace, heads, queries)]
-    random.shuffle(rows)
-    return Search(trace, tuple(rows), tuple(attention_rows(trace, heads, (0,))), random)
+    off: tuple[str, ...]  # names of heads
+    answer: str
+    probability: float
 
 
 def find_token_questions(search: Search) -> Iterator[Question]:
@@ -120,9 +122,13 @@ def _is_dull(row: AttentionRow) -> bool:
 
 def _tempting_keys(row: AttentionRow, others: Sequence[int]) -> list[int]:
     """Return the one of `others` that the same query of a small model gives the largest weight in
-    another head, such as the other name that a pronoun could stand for.
+    another head, such as the other name that a pronoun could stand for; where scores decide, the
+    one with the smallest, which may be the farthest from 0.
     """
     others = [key for key in others if key != row.query]
+    if row.needs_numbers and row.scores is not None:
+        seen = np.where(row.visible, row.scores, np.inf)
+        return [key for key in (int(seen.argmin()),) if key in others]
     if not row.role or not others:
         return []
     beside = [
@@ -133,40 +139,11 @@ def _tempting_keys(row: AttentionRow, others: Sequence[int]) -> list[int]:
     return [max(others, key=lambda key: max(weights[key] for weights in beside))] if beside else []
 
 
-@dataclass(frozen=True, eq=False)
-class NumberCase:
-    """A number that can be asked for, and wrong ones in the order in which they are wanted, each
-    with the mistake that gives it.
+def find_number_questions(search: Search, kind: str) -> Iterator[Question]:
+    """Yield a question for each row of the cases of a kind. How many numbers are smaller than the
+    right one is drawn, as far as there are such: it must not be right to choose the smallest.
     """
-
-    row: AttentionRow
-    right: float
-    wrong: tuple[tuple[float, str], ...]
-    limits: tuple[float, float]  # of answers
-    gap: float  # at least this is between two answers
-    key: int | None = None
-
-    def answers_around(self, rank: int) -> dict[float, str]:
-        """Return four answers, of which `rank` are below the right one, each with its mistake;
-        empty if there are too few.
-        """
-        low, high = self.limits
-        rooms = {True: rank, False: MAX_ANSWERS - 1 - rank}  # by whether they are below
-        answers = {self.right: ""}
-        for number, mistake in self.wrong:
-            is_below = number < self.right
-            is_apart = all(abs(number - other) >= self.gap for other in answers)
-            if is_apart and rooms[is_below] and low <= number <= high:
-                rooms[is_below] -= 1
-                answers[number] = mistake
-        return answers if len(answers) == MAX_ANSWERS else {}
-
-
-def _number_questions(search: Search, kind: str, cases: Iterable[NumberCase]) -> Iterator[Question]:
-    """Yield a question for each row of these cases. How many numbers are smaller than the right one
-    is drawn, as far as there are such: it must not be right to choose the smallest.
-    """
-    rest = [*cases]
+    rest = [*NUMBER_CASES[kind](search)]
     while rest:
         for rank in search.random.sample(range(MAX_ANSWERS), MAX_ANSWERS):
             fitting = ((case, case.answers_around(rank)) for case in rest)
@@ -179,51 +156,12 @@ def _number_questions(search: Search, kind: str, cases: Iterable[NumberCase]) ->
                     case.row,
                     numbers.index(case.right),
                     numbers=numbers,
-                    mistakes=tuple(answers[number] for number in numbers),
-                    key=case.key,
+                    replies=tuple(answers[number] for number in numbers),
+                    case=case,
                 )
                 break
         else:
             return
-
-
-def _weight_cases(search: Search) -> Iterator[NumberCase]:
-    """Yield the weights that may be far enough from three other numbers that a mistake would
-    give.
-    """
-    low, high = WEIGHT_RANGE
-    for row in search.rows:
-        if row.scores is None or row.evenness >= MAX_EVENNESS or row.visible.sum() > MAX_SUMMED:
-            continue
-        if not row.has_readable_numbers:
-            continue
-        keys = [key for key in row.plain_keys if row.visible[key] and low < row.weights[key] < high]
-        for key in search.random.sample(keys, len(keys)):
-            wrong = tuple(_mistaken_weights(row, key))
-            right = float(row.weights[key])
-            yield NumberCase(row, right, wrong, ANSWER_RANGE, MIN_ANSWER_GAP, key)
-
-
-def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[tuple[float, str]]:
-    """Yield what mistakes give, each with the mistake: the share of the scores without exp, even
-    weights, the softmax without √d_k, another key's weight, the rest of the row; then numbers
-    between, which no mistake gives.
-    """
-    assert row.scores is not None
-    positive = np.maximum(row.scores, 0)
-    if positive.any():
-        yield float(positive[key] / positive.sum()), "the share of the score itself, without exp"
-    if row.unscaled is not None:
-        yield float(row.unscaled[key]), "the weight without the division by √d_k"
-    yield 1 / float(row.visible.sum()), "an even share, whatever the scores"
-    others = sorted(np.flatnonzero(row.visible).tolist(), key=lambda each: -row.weights[each])
-    for other in others:
-        yield float(row.weights[other]), f'the weight of "{row.keys.labels[other]}"'
-    right = float(row.weights[key])
-    yield 1 - right, "the weight of all other tokens together"
-    between = (right / 2, (1 + right) / 2, right**0.5, right**2, right * 0.75, right * 0.25)
-    above = (right + (1 - right) * share for share in (0.25, 0.75))
-    yield from ((number, "") for number in (*between, *above))
 
 
 def find_scaled_questions(search: Search) -> Iterator[Question]:
@@ -240,31 +178,13 @@ def find_scaled_questions(search: Search) -> Iterator[Question]:
 
 def find_mask_questions(search: Search) -> Iterator[Question]:
     """Yield a question for each row with a hidden key and three visible ones to choose from."""
-    for row in _masked_rows(search):
+    for row in masked_rows(search):
         hidden = [key for key in row.plain_keys if not row.visible[key]]
         seen = [key for key in row.plain_keys if row.visible[key]]
         if hidden and len(seen) >= MAX_ANSWERS - 1:
             right = search.random.choice(hidden)
             keys = shuffled(search, [right, *search.random.sample(seen, MAX_ANSWERS - 1)])
             yield Question("mask", row, keys.index(right), keys=keys)
-
-
-def _visible_case(row: AttentionRow) -> NumberCase:
-    """Return how many keys a row sees; one wrong number is how many it does not see."""
-    total, seen = len(row.visible), int(row.visible.sum())
-    wrong = ((total - seen, "the number of hidden tokens"), (total, "the number of all tokens"),
-             *((seen + step, "") for step in (-1, 1, 2, -2, -3, 3)))  # fmt: skip
-    return NumberCase(row, seen, wrong, (1, total), 1)
-
-
-def _masked_rows(search: Search) -> Iterator[AttentionRow]:
-    """Yield the rows in which a plain mask hides a key, but not all: one for each query."""
-    asked = set[int]()
-    for row in search.rows:
-        is_masked = 0 < row.visible.sum() < len(row.visible)
-        if row.query not in asked and is_masked and has_plain_mask(row.layer):
-            asked.add(row.query)
-            yield row
 
 
 def _role_questions(search: Search) -> Iterator[Question]:
@@ -338,15 +258,56 @@ def _two_heads(
     return Question("head", right, answer, heads=heads, pattern=pattern, scores=ordered)
 
 
-FINDERS: Mapping[str, Callable[[Search], Iterator[Question]]] = {  # as in QUESTION_KINDS
+def find_ablation_questions(search: Search) -> Iterator[Question]:
+    """Yield questions on two heads of a small model that read the same token where it answers: the
+    answer is the same without one of them, and another one without both.
+    """
+    prediction = search.trace.prediction
+    position = None if prediction is None else prediction.main_position
+    if search.trace.model is None or not is_unmodified_model(search.trace.origin):
+        return
+    readers = [
+        row
+        for row in search.rows
+        if row.query == position and row.is_clear and row.weights.max() >= MIN_ROLE_WEIGHT
+    ]
+    for pair in combinations(readers, 2):
+        names = sorted(row.head_name for row in pair)
+        if pair[0].best != pair[1].best or pair[0].best == position:
+            continue
+        text, settings = search.trace.tokens.text, search.trace.origin.settings
+        ways = ((), *((name,) for name in names), tuple(names))
+        runs = [_run_model(text, settings, off) for off in ways]
+        kept, changed = runs[0].answer, runs[-1].answer
+        are_sure = all(run.probability >= MIN_ANSWER_PROBABILITY for run in runs)
+        if not are_sure or kept == changed or {run.answer for run in runs[:-1]} != {kept}:
+            continue
+        number = search.random.choice((1, 2, 3, 3))
+        assert prediction is not None
+        others = [word for word in prediction.answers if word not in (kept, changed)]
+        words = shuffled(search, [kept, changed, *search.random.sample(others, MAX_ANSWERS - 2)])
+        answer = words.index(runs[number].answer)
+        yield Question("ablation", pair[0], answer, words=words, runs=tuple(runs), run=number)
+
+
+@lru_cache(maxsize=64)
+def _run_model(text: str, settings: Settings, off: tuple[str, ...]) -> ModelRun:
+    """Return what the model answers where it is asked, without some heads."""
+    prediction = trace_text(text, replace(settings, without=",".join(off) or None)).prediction
+    assert prediction is not None
+    assert prediction.main_position is not None
+    [best] = prediction.best(prediction.main_position, 1)
+    probability = float(prediction.probabilities[prediction.main_position, best])
+    return ModelRun(off, prediction.answers[best], probability)
+
+
+FINDERS: Mapping[str, Callable[[Search], Iterator[Question]]] = {
+    **{kind: partial(find_number_questions, kind=kind) for kind in NUMBER_CASES},
     "token": find_token_questions,
-    "weight": lambda search: _number_questions(search, "weight", _weight_cases(search)),
     "scaled": find_scaled_questions,
     "mask": find_mask_questions,
-    "visible": lambda search: _number_questions(
-        search, "visible", map(_visible_case, _masked_rows(search))
-    ),
     "head": lambda search: chain(_role_questions(search), _pattern_questions(search)),
+    "ablation": find_ablation_questions,
 }
 
 
@@ -360,7 +321,7 @@ def explain_unclear(rows: Sequence[AttentionRow], kinds: Sequence[str]) -> str:
             "letter"
         )
     most = max(len(row.plain_keys) for row in rows)
-    if most < MAX_ANSWERS and not {"weight", "scaled", "visible", "head"}.issuperset(kinds):
+    if most < MAX_ANSWERS and not {"token", "mask"}.isdisjoint(kinds):
         return (
             f"{counted(most, 'token')} can be answers, and {MAX_ANSWERS} are needed; those that "
             "are there twice, special tokens, punctuation and parts of a letter do not count"
@@ -434,11 +395,22 @@ def _explain_mask(rows: Sequence[AttentionRow]) -> str:
     return "too few tokens are hidden or visible to choose from"
 
 
-EXPLANATIONS: Mapping[str, Callable[[Sequence[AttentionRow]], str]] = {  # as in QUESTION_KINDS
+EXPLANATIONS: Mapping[str, Callable[[Sequence[AttentionRow]], str]] = {
     "token": _explain_token,
+    "row": lambda rows: "no two tokens give each other clearly different weights",
     "weight": _explain_weight,
     "scaled": _explain_scaled,
+    "temperature": lambda rows: "no row is much sharper at half the temperature",
     "mask": _explain_mask,
     "visible": _explain_mask,
+    "value": lambda rows: (
+        f"no token has a weight of {share_text(VALUE_GAP)} and three others apart"
+    ),
+    "order": lambda rows: (
+        "only words of random vectors without positions and without a mask can change places"
+    ),
     "head": lambda rows: "no two heads differ clearly enough",
+    "ablation": lambda rows: (
+        "no two heads of a small model read the same token, and decide its answer only together"
+    ),
 }

@@ -135,7 +135,10 @@ function showSolution(number, chosen) {
 
 function sayVerdict(verdict, number) {
   const right = questions[number].querySelector(".is-right span").textContent;
+  const chosen = given[number];
+  const reply = solutions[number].replies[chosen];
   verdict.textContent = isRight(number) ? "✓ Right" : `✗ Wrong: the answer is ${right}`;
+  if (reply) verdict.append(element("p", {}, `${"abcd"[chosen]}) ${reply}`));
 }
 
 function goOn() {

@@ -10,20 +10,21 @@ from attnviz.errors import AttnvizError, opt
 from attnviz.traces.from_text import trace
 from attnviz.traces.settings import format_head_id
 from attnviz.traces.trace import Trace
-from attnviz.wings.quiz.attention_row import AttentionRow, attention_rows
+from attnviz.wings.quiz.attention_row import AttentionRow, attention_rows, build_search
 from attnviz.wings.quiz.lesson import (
     DEFAULT_QUESTIONS,
+    QUESTION_KINDS,
     Lesson,
     LessonText,
     OwnQuestion,
     refuse_long_text,
 )
-from attnviz.wings.quiz.questions import FINDERS, Question, build_search, explain_unclear
+from attnviz.wings.quiz.questions import FINDERS, Question, explain_unclear
 from attnviz.wording.words import and_list, counted
 
 MAX_QUOTED = 40  # letters of a text in a note
 MASK, MASK_KINDS = "mask", ("mask", "visible")
-MODEL_KINDS = ("token", "head")  # about what heads do
+MODEL_KINDS = ("ablation", "token", "head")  # about what heads do
 NO_QUESTION_HINT = f"try {opt.heads:4}, another {opt.seed}, or a longer sentence"
 
 
@@ -61,7 +62,7 @@ def build_quiz(lesson: Lesson) -> Quiz:
     for texts in drawn:
         trace_of(texts[0])
     found, ended = _find_questions(lesson, drawn, trace_of)
-    questions = _with_maps([question for each in found for question in each])
+    questions = tuple(question for each in found for question in each)
     reasons = []
     for number in sorted(ended):
         if not found[number]:
@@ -165,7 +166,8 @@ def _text_questions(
 ) -> Iterator[Question]:
     """Yield the questions found for a text; `asked` are those before, which grow in the meantime.
 
-    The kinds take turns. Of a model those on what its heads do come first.
+    The kinds take turns. Of a model those on what its heads do come first; `row` comes last, as it
+    shows the map that others ask about.
     """
     traced = trace_of(text)
     with _locating(text, "heads"):
@@ -173,7 +175,8 @@ def _text_questions(
     with _locating(text, "queries"):
         queries = _known_queries(text.queries, traced)
     is_model = traced.model is not None or traced.trained is not None
-    kinds = sorted(text.kinds, key=lambda kind: is_model and kind not in MODEL_KINDS)
+    order = (*(MODEL_KINDS if is_model else ()), *QUESTION_KINDS)
+    kinds = sorted(text.kinds, key=lambda kind: (kind == "row", order.index(kind)))
 
     def new_questions(kind: str) -> Iterator[Question]:
         search = build_search(traced, heads, queries, f"{seed}/{kind}")
@@ -203,11 +206,15 @@ def _asked_rows(question: Question) -> set[tuple[int, str, int]]:
 
 
 def _head_rows(question: Question) -> set[tuple[int, str, int]]:
-    """Return the rows of weights of a question: that of its query, or all of its two maps."""
+    """Return the rows of weights of a question: that of its query, or all of its maps; that of its
+    query in all heads, if it switches some off.
+    """
     row = question.row
     assert row is not None
-    queries = range(len(row.trace.tokens)) if question.heads else (row.query,)
-    names = [each.head_name for each in question.heads or (row,)]
+    has_maps = question.heads or question.kind == "row"
+    queries = range(len(row.trace.tokens)) if has_maps else (row.query,)
+    shown = attention_rows(row.trace, (), (row.query,)) if question.runs else ()
+    names = [each.head_name for each in (*shown, *question.heads) or (row,)]
     if question.heads:  # what one of the heads does is asked once
         names.append(question.pattern.name if question.pattern else row.role)
     return {(id(row.trace), name, query) for name in names for query in queries}
@@ -222,28 +229,6 @@ def _shown_rows(question: Question) -> set[tuple[int, str, int]]:
     rows = _head_rows(question)
     hides = question.kind in MASK_KINDS or not bool(question.row.layer.visible.all())
     return rows | ({(trace, MASK, query) for trace, _, query in rows} if hides else set())
-
-
-def _with_maps(questions: Sequence[Question]) -> tuple[Question, ...]:
-    """Return the questions; a solution shows a single row in place of a map, if a later question
-    is about another row of that map.
-    """
-    return tuple(
-        replace(
-            question,
-            shows_map=not any(_is_on_map(later, question) for later in questions[number + 1 :]),
-        )
-        for number, question in enumerate(questions)
-    )
-
-
-def _is_on_map(later: Question, question: Question) -> bool:
-    """Return whether the map of a question's head would answer a later one."""
-    row, other = question.row, later.row
-    if row is None or other is None or row.trace is not other.trace:
-        return False
-    heads = {each.head_name for each in later.heads or (other,)}
-    return later.kind in MASK_KINDS or row.head_name in heads
 
 
 def _own_question(

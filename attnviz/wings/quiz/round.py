@@ -6,8 +6,10 @@ import os
 import select
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -26,6 +28,9 @@ END_OF_INPUT, ESCAPE = b"\x04", b"\x1b"  # Ctrl-D
 SEQUENCE_ENDS = tuple(bytes([code]) for code in b"~ABCDEFGHPQRSZ")  # of arrows and the like
 Verdict = Literal["right", "wrong"]
 SIGNAL_CHECK_SECONDS = 0.2
+MAX_OPTION_LINE = 76  # columns of answers that stand on one line
+SOLUTION_LINES = 10  # of the verdict and the words of a solution, with their prompts
+PROMPT_LINES = 3  # of the two prompts, and an empty line
 VERDICT_STYLES: dict[Verdict, str] = {"right": "bold green", "wrong": "bold red"}
 
 
@@ -48,29 +53,69 @@ def play_round(view: View, options: DeliveryOptions) -> None:
     with exit_handling.raise_on_interrupt():
         try:
             for exercise in exercises:
-                print_lines(console, [*panel_lines([exercise.question], screen), Text()])
+                question = _question_lines(exercise, screen)
+                print_lines(console, question)
                 chosen = _read_answer_key(console, exercise)
                 verdicts.append("right" if chosen == exercise.answer else "wrong")
-                print_lines(console, [Text(), *_verdict_lines(exercise, chosen, screen)])
-                print_lines(console, [*panel_lines([exercise.solution_alone], screen), Text()])
-                separator = ":" if chosen == exercise.answer else "; right:"
-                again = f"{separator} {exercise.right_option}"  # the first verdict may be gone
-                print_lines(console, _verdict_lines(exercise, chosen, screen, again))
-                if exercise is not exercises[-1]:
-                    with background.silent_terminal():
-                        _wait_for_key(console, "Enter: next · q: end ", "\r\n ")
-                    console.print("\n")
+                verdict = [Text(), *_verdict_lines(exercise, chosen, screen)]
+                room = screen.rows - len(question) - len(verdict) - PROMPT_LINES
+                has_working = _print_solution(console, exercise, verdict, screen, room)
+                _wait_for_next(console, exercise, screen, has_working, exercise is exercises[-1])
         except (QuizEnded, KeyboardInterrupt):
             console.print()
     score = (line.wrap(console, console.width) for line in _score_lines(verdicts, len(exercises)))
     print_lines(console, [Text(), *(line for lines in score for line in lines)])
 
 
+def _question_lines(exercise: Exercise, screen: Screen) -> list[Text]:
+    """Return a question, its answers on one line if they are short. Empty lines are left out where
+    the question would leave the screen as soon as its solution comes.
+    """
+    line = " · ".join(exercise.lettered_options)
+    is_short = cell_len(line) <= MAX_OPTION_LINE
+    section = replace(exercise.question, remarks=(line,)) if is_short else exercise.question
+    lines = [*panel_lines([section], screen), Text()]
+    is_tall = len(lines) > screen.rows - SOLUTION_LINES
+    return [each for each in lines if each] if is_tall else lines
+
+
+def _print_solution(
+    console: Console, exercise: Exercise, verdict: list[Text], screen: Screen, room: int
+) -> bool:
+    """Print the verdict and the solution; return whether its tables and sums are left out, because
+    with them the question would leave the screen.
+    """
+    whole = replace(exercise.solution, number="", title="")
+    words = replace(whole, grids=(), sums=())
+    lines = [*panel_lines([whole], screen)]
+    fits = len(lines) <= room or not (whole.grids or whole.sums)
+    print_lines(console, [*verdict, *(lines if fits else panel_lines([words], screen)), Text()])
+    return not fits
+
+
+def _wait_for_next(
+    console: Console, exercise: Exercise, screen: Screen, has_working: bool, is_last: bool
+) -> None:
+    """Wait for the key that goes on; w shows the tables and sums that were left out."""
+    go_on = "Enter: score" if is_last else "Enter: next"
+    while has_working or not is_last:
+        working = " · w: working" if has_working else ""
+        keys = "\r\n w" if has_working else "\r\n "
+        with background.silent_terminal():
+            key = _wait_for_key(console, f"{go_on}{working} · q: end ", keys)
+        console.print("\n")
+        if key != "w":
+            break
+        only_working = replace(exercise.solution, number="", title="", about="")
+        print_lines(console, [*panel_lines([only_working], screen), Text()])
+        has_working = False
+
+
 def _read_answer_key(console: Console, exercise: Exercise) -> int:
     """Return the index of the answer that the reader chooses."""
     count = len(exercise.options)
     letters, numbers = LETTERS[:count], "1234"[:count]
-    keys = f"{letters[0]} to {letters[-1]}, or 1 to {count}"
+    keys = "a or b, 1 or 2" if count == 2 else f"a to {letters[-1]}, or 1 to {count}"
     with background.silent_terminal():
         key = _wait_for_key(console, f"Your answer ({keys}; q ends): ", letters + numbers)
     index = (letters if key in letters else numbers).index(key)
@@ -78,19 +123,20 @@ def _read_answer_key(console: Console, exercise: Exercise) -> int:
     return index
 
 
-def _verdict_lines(
-    exercise: Exercise, chosen: int, screen: Screen, addition: str = ""
-) -> Iterator[Text]:
-    """Yield whether the answer is right, with `addition` behind it, in as many lines as needed."""
+def _verdict_lines(exercise: Exercise, chosen: int, screen: Screen) -> list[Text]:
+    """Return whether the answer is right, and if it is not the reply to it and the right one."""
     is_right = chosen == exercise.answer
     style = VERDICT_STYLES["right" if is_right else "wrong"] if screen.colored else "bold"
-    words = "right" if is_right else f"{exercise.lettered_options[chosen]} is wrong"
-    if not is_right and not addition and any(mistake := exercise.mistakes[chosen : chosen + 1]):
-        addition = f": it is {mistake[0]}"
-    sign = RIGHT_SIGN if is_right else WRONG_SIGN
-    for line in wrap_note(f"{sign} {words}{addition}", screen):
+    if is_right:
+        verdict = f"{RIGHT_SIGN} {exercise.right_option} is right."
+    else:
+        reply = "".join(exercise.replies[chosen : chosen + 1])
+        wrong = f"{WRONG_SIGN} {exercise.lettered_options[chosen]} is wrong. {reply}".strip()
+        verdict = f"{wrong} Right: {exercise.right_option}"
+    lines = [*wrap_note(verdict, screen)]
+    for line in lines:
         line.stylize(style)
-        yield line
+    return lines
 
 
 def _wait_for_key(console: Console, prompt: str, keys: str) -> str:

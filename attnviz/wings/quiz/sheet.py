@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from matplotlib.backends.backend_pdf import PdfPages
@@ -36,46 +36,61 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.section import Section
 from attnviz.views.view import View
 
+TableSizes = tuple[tuple[tuple[float, float], bool, float], ...]
+
 A4 = (8.268, 11.693)
 MARGIN_SHARE = 0.085  # of the width of the page
 TITLE_POINTS, HEADING_POINTS, TEXT_POINTS, SMALL_POINTS = 17.0, 11.5, 10.0, 8.5
 LEADING = 1.4  # from one line to the next
-QUESTION_GAP, PART_GAP = 0.28, 0.09  # above a question; between its parts
+QUESTION_GAP, PART_GAP = 0.22, 0.09  # above a question; between its parts
+MAX_GAP_GROWTH = 0.5  # above a question, where a page has room left
+COLUMN_GAP, MIN_COLUMN_WIDTH = 0.25, 2.6  # left of what stands beside tables; its least width
 FOOT_HEIGHT = 0.3  # below the questions: the line with the number of the page
-WORKING_HEIGHT = 0.9  # of the box for arithmetic below a question
+WORKING_HEIGHTS = (1.7, 1.4, 1.15, 0.9)  # of the box for arithmetic: the largest that costs no page
 MIN_LAST_SHARE = 1 / 3  # of its room: with less a last page is nearly empty
 PAGE_SHARES = (0.9, 0.8, 0.7, 0.6)  # of its room that a page may take if the last one has little
 BOX_SIDE = 0.13  # of a box to tick
 NAME_LINE = 0.45  # the height of the line for the name
-# How many times as large as they must be tables are, without numbers if fine, and the share of the
-# page's height that they may take then; the first that fits is taken.
-TABLE_SIZES = ((1.25, False, 0.2), (1.0, False, 0.4), (2.0, True, 0.4), (1.5, True, 0.4))
+# How many times as large as they must be tables are, and how many times as wide then, without
+# numbers if fine, and the share of the page's height that they may take; the first that fits is
+# taken. Those of a key leave room for words beside them.
+KEY_TABLES = (((1.0, 1.5), False, 0.2), ((1.0, 1.0), False, 0.4),
+              ((2.0, 1.0), True, 0.4), ((1.5, 1.0), True, 0.4))  # fmt: skip
+SHEET_TABLES = (((1.25, 1.8), False, 0.2), ((1.25, 1.0), False, 0.2), *KEY_TABLES)
 
 
 @dataclass(frozen=True, eq=False)
 class PaperPart:
-    """Something that takes the whole width of a page: its height, and what is drawn from its top
-    down.
+    """Something that takes the whole width of a page: its height, what is drawn from its top down,
+    and how much taller it may be where the page has room left.
     """
 
     height: float
     items: Callable[[float], Items]
+    growth: float = 0.0
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A page of paper, and how many times as large as usual its letters are."""
+    """A page of paper, or the part of it right of `inset`, and how many times as large as usual its
+    letters are.
+    """
 
     size: Size
     scale: float = 1.0
+    inset: float = 0.0
 
     @property
     def margin(self) -> float:
         return MARGIN_SHARE * self.size[0]
 
     @property
+    def left(self) -> float:
+        return self.margin + self.inset
+
+    @property
     def width(self) -> float:
-        return self.size[0] - 2 * self.margin
+        return self.size[0] - self.margin - self.left
 
     @property
     def room(self) -> float:
@@ -104,11 +119,17 @@ def exercise_layouts(sheet: ExerciseSheet, captions: Captions, look: Look) -> li
     paper = Paper(look.size or A4, factor)
     letters = sheet.right_letters if sheet.has_answers else ()
     right = " · ".join(each.replace(" ", "\u00a0") for each in letters)  # no line ends in between
-    blocks = [[*_heading_parts(captions, paper, right)]]
-    for exercise in map(with_glyphs, sheet.exercises):
-        make = _solution_parts if sheet.has_answers else _question_parts
-        blocks.append([_gap(QUESTION_GAP), *make(exercise, paper)])
-    pages = _even_pages(blocks, paper.room)
+    exercises = [*map(with_glyphs, sheet.exercises)]
+    ways = []
+    for working in (0.0,) if sheet.has_answers else WORKING_HEIGHTS:
+        blocks = [[*_heading_parts(captions, paper, right)]]
+        for each in exercises:
+            parts = (
+                _question_parts(each, paper, working) if working else _solution_parts(each, paper)
+            )
+            blocks.append([PaperPart(QUESTION_GAP, _no_items, MAX_GAP_GROWTH), *parts])
+        ways.append(_even_pages(blocks, paper.room))
+    pages = min(ways, key=len)
     return [
         _page_layout(parts, (captions.title, f" · page {number} of {len(pages)}"), paper)
         for number, parts in enumerate(pages, 1)
@@ -135,14 +156,15 @@ def _fill_pages(
     """
     page: list[PaperPart] = []
     for block in blocks:
-        if page and _height([*page, *block]) > wanted and _height(block) <= room:
+        if page and _height([*page, *block]) > wanted and _height(block[1:]) <= room:
             yield page
             page = []
         for part in block:
             if page and _height([*page, part]) > room:
                 yield page
                 page = []
-            page.append(part)
+            if page or not part.growth:  # no gap at the top of a page
+                page.append(part)
     yield page
 
 
@@ -151,14 +173,16 @@ def _height(parts: Sequence[PaperPart]) -> float:
 
 
 def _page_layout(parts: Sequence[PaperPart], foot: tuple[str, str], paper: Paper) -> Layout:
-    """Return a page with its parts from the top down; in its foot stands the title, which is cut if
-    it is long, and the number of the page.
+    """Return a page with its parts from the top down, which grow to fill it as far as they may; in
+    its foot stands the title, which is cut if it is long, and the number of the page.
     """
     items = []
     top = paper.size[1] - paper.margin
+    growth = sum(part.growth for part in parts)
+    share = min(1.0, max(0.0, paper.room - _height(parts)) / growth) if growth else 0.0
     for part in parts:
         items += [*part.items(top)]
-        top -= part.height
+        top -= part.height + share * part.growth
     size, (title, number) = SMALL_POINTS * paper.scale, foot
     shown, _ = fit_line(title, size, size, paper.width - text_width(number, size))
     items.append(Words(shown + number, paper.margin, paper.margin, size, faint=True))
@@ -188,68 +212,112 @@ def _name_items(paper: Paper, top: float) -> Items:
         yield Stroke(((start + text_width(word, size) + gap, y - 0.02), (end, y - 0.02)))
 
 
-def _question_parts(exercise: Exercise, paper: Paper) -> Iterator[PaperPart]:
-    """Yield a question as it is asked: its words, its tables, and its answers with boxes."""
+def _question_parts(exercise: Exercise, paper: Paper, working: float) -> Iterator[PaperPart]:
+    """Yield a question as it is asked: its words, its tables with a box for arithmetic `working`
+    inches high beside them if one is needed, and its answers with boxes.
+    """
     section = exercise.question
+
+    def working_parts(column: Paper) -> Iterator[PaperPart]:
+        if exercise.needs_working:
+            yield PaperPart(working, partial(_working_items, column, working))
+
     yield _text_part(section.heading, HEADING_POINTS, paper, bold=True)
-    yield from _body_parts(section, paper)
+    if section.about:
+        yield _text_part(section.about, TEXT_POINTS, paper)
+    yield from _beside_tables(section.grids, SHEET_TABLES, working_parts, paper)
     yield from _option_parts(exercise, paper, is_ticked=False)
-    if exercise.needs_working:
-        yield _gap(PART_GAP)
-        yield PaperPart(WORKING_HEIGHT, partial(_working_items, paper))
 
 
-def _working_items(paper: Paper, top: float) -> Items:
+def _working_items(paper: Paper, height: float, top: float) -> Items:
     """Yield an empty box for arithmetic."""
     size = SMALL_POINTS * paper.scale
-    corner = paper.margin, top - WORKING_HEIGHT
-    yield Block((*corner, paper.width, WORKING_HEIGHT), outlined=0.5)
-    yield Words("Working", paper.margin + 0.08, top - 1.5 * size * POINT, size, faint=True)
+    yield Block((paper.left, top - height, paper.width, height), outlined=0.5)
+    yield Words("Working", paper.left + 0.08, top - 1.5 * size * POINT, size, faint=True)
 
 
 def _solution_parts(exercise: Exercise, paper: Paper) -> Iterator[PaperPart]:
-    """Yield a question with the right answer ticked, its reason, its tables and its sums.
+    """Yield a question with the right answer ticked, and its tables; beside them its reason, its
+    sums and the replies to wrong answers.
 
     Where the reason has no tables, those of the question are shown again.
     """
+    solution = exercise.solution
+
+    def words(column: Paper) -> Iterator[PaperPart]:
+        if solution.about:
+            yield _text_part(solution.about, TEXT_POINTS, column)
+        yield from _sum_parts(solution, column)
+        if exercise.lettered_replies:
+            yield _gap(PART_GAP)
+        for reply in exercise.lettered_replies:
+            yield _text_part(reply, SMALL_POINTS, column, faint=True)
+
     yield _text_part(exercise.question.heading, HEADING_POINTS, paper, bold=True)
     if exercise.context:
         yield _text_part(exercise.context, SMALL_POINTS, paper, faint=True)
     yield from _option_parts(exercise, paper, is_ticked=True)
-    solution = exercise.solution
-    yield _gap(PART_GAP)
-    yield from _body_parts(solution, paper, solution.grids or exercise.question.grids)
-    yield from _sum_parts(solution, paper)
+    yield from _beside_tables(solution.grids or exercise.question.grids, KEY_TABLES, words, paper)
 
 
-def _body_parts(
-    section: Section, paper: Paper, grids: tuple[Grid, ...] | None = None
+def _beside_tables(
+    grids: tuple[Grid, ...],
+    sizes: TableSizes,
+    parts: Callable[[Paper], Iterator[PaperPart]],
+    paper: Paper,
 ) -> Iterator[PaperPart]:
-    """Yield the words of a section and its tables, or other tables in their place."""
-    shown = section.grids if grids is None else grids
-    if section.about:
-        yield _text_part(section.about, TEXT_POINTS, paper)
-    if shown:
-        tables = _fitting_tables(shown, paper)
-        yield _gap(PART_GAP)
-        yield PaperPart(tables.height, partial(table_items, tables, paper.margin))
-        if has_masked_cells(shown):
-            yield _text_part(HATCHED_NOTE, SMALL_POINTS, paper, faint=True)
+    """Yield tables with parts to their right, or below them where the page is too narrow."""
+    below = [*parts(paper)]
+    yield _gap(PART_GAP)
+    if not grids:
+        yield from below
+        return
+    notes = [_text_part(HATCHED_NOTE, SMALL_POINTS, paper, faint=True)]
+    notes = notes if has_masked_cells(grids) else []
+    tables = _fitting_tables(grids, sizes, (paper.width, paper.room))
+    if tables is None:
+        tables = min(table_blocks(grids, (1.0, 1.0), True), key=lambda block: block.width)
+    ways = [[_tables_part(tables, paper), *notes, *below]]
+    narrow = paper.width - COLUMN_GAP - MIN_COLUMN_WIDTH * paper.scale
+    for size in [each for each in sizes if not each[1]] if below else ():
+        tables = _fitting_tables(grids, (size,), (narrow, paper.room))
+        if tables is not None:
+            column = [*parts(replace(paper, inset=tables.width + COLUMN_GAP))]
+            height = max(tables.height, _height(column))
+            sides = [_tables_part(tables, paper)], column
+            ways.append([PaperPart(height, partial(_columns_items, sides)), *notes])
+    yield from min(
+        (way for way in ways if way[0].height < paper.room), key=_height, default=ways[0]
+    )
 
 
-def _fitting_tables(grids: tuple[Grid, ...], paper: Paper) -> TableBlock:
-    """Return the tables in the lowest arrangement that is as wide as the page at most, as large as
-    they can be in their part of its height; cells without numbers if no others fit.
+def _tables_part(tables: TableBlock, paper: Paper) -> PaperPart:
+    return PaperPart(tables.height, partial(table_items, tables, paper.left))
+
+
+def _columns_items(columns: Sequence[Sequence[PaperPart]], top: float) -> Items:
+    """Yield what stands in columns beside each other, each from the top down."""
+    for parts in columns:
+        y = top
+        for part in parts:
+            yield from part.items(y)
+            y -= part.height
+
+
+def _fitting_tables(grids: tuple[Grid, ...], sizes: TableSizes, room: Size) -> TableBlock | None:
+    """Return the tables in the lowest arrangement that is as wide as the room at most, as large as
+    they can be in their part of its height; None if none fits.
     """
-    for growth, fine, share in TABLE_SIZES:
+    width, height = room
+    for growth, fine, share in sizes:
         fitting = [
             block
-            for block in table_blocks(grids, (growth, 1.0), fine)
-            if block.width <= paper.width and block.height <= share * paper.room
+            for block in table_blocks(grids, growth, fine)
+            if block.width <= width and block.height <= share * height
         ]
         if fitting:
             return min(fitting, key=lambda block: block.height)
-    return min(table_blocks(grids, (1.0, 1.0), True), key=lambda block: block.width)
+    return None
 
 
 def _option_parts(exercise: Exercise, paper: Paper, *, is_ticked: bool) -> Iterator[PaperPart]:
@@ -275,7 +343,7 @@ def _option_items(
     """Yield a row of answers, each behind its box; the ticked one bold."""
     size, side = TEXT_POINTS * paper.scale, BOX_SIDE * paper.scale
     for place, (number, words) in enumerate(lines.items()):
-        left = paper.margin + place * paper.width / across
+        left = paper.left + place * paper.width / across
         y = top - size * POINT * LEADING
         yield Block((left, y - 0.02 * paper.scale, side, side), outlined=0.8)
         if number == ticked:
@@ -311,10 +379,14 @@ def _lines_part(
     def items(top: float) -> Items:
         for number, line in enumerate(lines, 1):
             y = top - number * pitch + 0.2 * size * POINT
-            yield Words(line, paper.margin, y, size, bold=bold, faint=faint)
+            yield Words(line, paper.left, y, size, bold=bold, faint=faint)
 
     return PaperPart(len(lines) * pitch, items)
 
 
 def _gap(height: float) -> PaperPart:
-    return PaperPart(height, lambda top: iter(()))
+    return PaperPart(height, _no_items)
+
+
+def _no_items(top: float) -> Items:
+    return iter(())

@@ -18,7 +18,7 @@ from attnviz.wings.quiz.words import build_exercise
 from attnviz.wording.commands import Command
 from attnviz.wording.words import and_list, counted
 
-ATTEND_NOTE = "To attend to a token is to read it: the weights of a row say how much"
+ROW_NOTE = "Each row shows how one token divides its attention"
 HEAD_NAME = re.compile(r"\bL(\d+)H(\d+)\b")
 SUM_TOLERANCE = 1e-3  # of the weights of a row, which may be stored in 16 bits
 COLUMNS = ("question", "kind", "sentence", "model", "head", "token", "asked", "answer")
@@ -72,8 +72,9 @@ def _settings(quiz: Quiz) -> str:
 
 
 def _note(quiz: Quiz, exercises: Sequence[Exercise]) -> str:
-    """Return what attending is; that weights sum to 1 where those of all questions do; and what
-    the first name of a head means. Nothing of questions that are about no attention.
+    """Return what a row is; that it sums to 1 where those of all questions do; and what the first
+    name of a head means. Nothing of questions that are about no attention, and nothing on rows
+    where a question asks what they are.
     """
     rows = [question.row for question in quiz.questions if question.row is not None]
     if not rows:
@@ -81,8 +82,12 @@ def _note(quiz: Quiz, exercises: Sequence[Exercise]) -> str:
     do_sum = all(abs(row.weights.sum() - 1) <= SUM_TOLERANCE for row in rows)
     heads = [HEAD_NAME.search(exercise.question.title) for exercise in exercises]
     first = next(filter(None, heads), None)
-    head_note = f" {first[0]} is head {first[2]} of layer {first[1]}." if first else ""
-    return f"{ATTEND_NOTE}{', and sum to 1' if do_sum else ''}.{head_note}"
+    head_note = ""
+    if first is not None:
+        head_note = f"{first[0]}: layer {first[1]}, head {first[2]} (both count from 0)."
+    row_note = f"{ROW_NOTE}{'; it sums to 1' if do_sum else ''}."
+    asks_row = any(question.kind == "row" for question in quiz.questions)
+    return " ".join(filter(None, ("" if asks_row else row_note, head_note)))
 
 
 def _asked_model_name(question: Question) -> str:
@@ -128,6 +133,7 @@ def _question_document(question: Question, exercise: Exercise) -> dict[str, Any]
         "about": exercise.question.about,
         "answers": list(exercise.options),
         "right": LETTERS[exercise.answer],
+        "replies": list(exercise.replies),
         "reason": exercise.solution.about,
         "arithmetic": [each.text for each in exercise.solution.sums],
         **numbers,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 
 from attnviz.cells import StoredCells
+from attnviz.traces import toml_reader
 from attnviz.views.attention_facts import find_mask_shape
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.exercise import Exercise
@@ -22,9 +25,9 @@ from attnviz.views.reading import has_single_attention, token_axis
 from attnviz.views.steps import step_sums
 from attnviz.views.steps.scene import Scene, StepSettings
 from attnviz.views.trace import vectors_grid
-from attnviz.wings.quiz.attention_row import AttentionRow
+from attnviz.wings.quiz.attention_row import AttentionRow, attention_rows
 from attnviz.wings.quiz.lesson import OwnQuestion
-from attnviz.wings.quiz.questions import Question
+from attnviz.wings.quiz.questions import ModelRun, Question
 from attnviz.wording.numbers import exact_text, fixed_text, percent_text
 from attnviz.wording.sums import Sum
 from attnviz.wording.words import and_list, bidi_isolated, counted
@@ -32,21 +35,54 @@ from attnviz.wording.words import and_list, bidi_isolated, counted
 MAX_SHOWN_WIDTH = 3  # of vectors whose products can be computed on paper
 MAX_WRITTEN_KEYS = 6  # whose scores a reason writes out
 MAP_NAMES = "AB"
+WORDS_FILE = Path(__file__).with_name("words.toml")
 
 
 @dataclass(frozen=True)
 class QuestionWords:
-    """The words of a kind of question, as functions of a Question and the row that it is about."""
+    """A kind of question, as functions of a Question and the row that it is about.
 
-    ask: Callable[[Question, AttentionRow], str]
-    about: Callable[[Question, AttentionRow], str]  # what is needed to answer, after the sentence
-    options: Callable[[Question, AttentionRow], tuple[str, ...]]
-    reason: Callable[[Question, AttentionRow], str]
+    `ask`, `about` and `reason` are in words.toml where they are None here.
+    """
+
+    ask: Callable[[Question, AttentionRow], str] | None = None
+    about: Callable[[Question, AttentionRow], str] | None = None  # what is given, after the text
+    reason: Callable[[Question, AttentionRow], str] | None = None
+    options: Callable[[Question, AttentionRow], tuple[str, ...]] = lambda question, row: tuple(
+        fixed_text(number, 2) for number in question.numbers
+    )
     # What is shown with the question, and with the reason:
     shown: Callable[[Question, AttentionRow], tuple[Grid, ...]] = lambda question, row: ()
     explained: Callable[[Question, AttentionRow], tuple[Grid, ...]] = lambda question, row: ()
     sums: Callable[[Question, AttentionRow], tuple[Sum, ...]] = lambda question, row: ()
-    needs_working: Callable[[Question, AttentionRow], bool] = lambda question, row: False
+    # The reply to each wrong answer that comes from a mistake; empty for others.
+    replies: Callable[[Question, AttentionRow], tuple[str, ...]] = lambda question, row: (
+        question.replies
+    )
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The words and numbers in place of the names in words.toml, of one question."""
+
+    question: Question
+    row: AttentionRow
+
+    def __getitem__(self, name: str) -> str:
+        return VALUES[name](self.question, self.row)
+
+
+@cache
+def _templates() -> Mapping[str, Mapping[str, str]]:
+    return toml_reader.parse(WORDS_FILE.read_text("utf-8"), WORDS_FILE.name)
+
+
+def _write(part: str, question: Question, row: AttentionRow) -> str:
+    """Return the words of a question's kind: `ask`, `about` or `reason`."""
+    write = getattr(WORDS[question.kind], part)
+    if write is not None:
+        return str(write(question, row))
+    return _templates()[question.kind].get(part, "").format_map(_Values(question, row))
 
 
 def build_exercise(question: Question, number: int) -> Exercise:
@@ -57,10 +93,10 @@ def build_exercise(question: Question, number: int) -> Exercise:
         asked = Section(str(number), "own", title, "")
         return _exercise(asked, tuple(map(_on_one_line, own.answers)), question.answer, reason)
     words = WORDS[question.kind]
-    about = " ".join(filter(None, (_context(row), words.about(question, row))))
-    reason = " ".join(filter(None, (reason, words.reason(question, row))))
+    about = " ".join(filter(None, (_context(row), _write("about", question, row))))
+    reason = " ".join(filter(None, (reason, _write("reason", question, row))))
     grids = words.shown(question, row)
-    title = title or words.ask(question, row)
+    title = title or _write("ask", question, row)
     asked = Section(str(number), question.kind, title, about, grids=grids)
     exercise = _exercise(asked, words.options(question, row), question.answer, reason)
     explained, sums = words.explained(question, row), words.sums(question, row)
@@ -68,14 +104,14 @@ def build_exercise(question: Question, number: int) -> Exercise:
         exercise,
         solution=replace(exercise.solution, grids=explained, sums=sums),
         context=_context(row),
-        needs_working=words.needs_working(question, row),
-        mistakes=question.mistakes,
+        needs_working=bool(sums) and not (question.kind == "token" and _shows_scores(row)),
+        replies=words.replies(question, row) or exercise.replies,
     )
 
 
 def _exercise(asked: Section, options: tuple[str, ...], answer: int, reason: str) -> Exercise:
     """Return the Exercise of a question, without the grids of its solution."""
-    bare = Exercise(asked, options, answer, asked)
+    bare = Exercise(asked, options, answer, asked, replies=("",) * len(options))
     solution = Section(asked.number, asked.name, f"Answer: {bare.right_option}", reason)
     return replace(bare, question=replace(asked, remarks=bare.lettered_options), solution=solution)
 
@@ -141,18 +177,9 @@ def _rows_grid(
     cells = StoredCells(np.stack(rows).astype(np.float32), hidden)
     is_weights = title.startswith("weights")
     scale = bar_scale(cells) if is_weights else centred_scale("score", cells)
-    keys = token_axis("key (is read)", row.keys)
+    keys = token_axis("", row.keys)
     rows_axis = plain_axis("row", names)
     return Grid(title, rows_axis, keys, cells, scale, decimals=2, share=is_weights, is_list=True)
-
-
-def _map_of_head(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
-    """Return the map of the head that the question is about; one row of it, if a later question is
-    about another.
-    """
-    if not question.shows_map:
-        return _weight_row(question, row)
-    return (_map_grid(row, f"weights {row.head_name}" if _place(row) else "weights"),)
 
 
 # Which token.
@@ -178,9 +205,12 @@ def _shows_scores(row: AttentionRow) -> bool:
 
 def _about_token(question: Question, row: AttentionRow) -> str:
     if _shows_vectors(row):
-        return f"A score is the query of {_query(row)} times a key: multiply and add."
+        return (
+            f"Given are the query of {_query(row)} and all keys. A score is the dot product of a "
+            "query and a key."
+        )
     if _shows_scores(row):
-        return f"Below are the scores of {_query(row)}."
+        return f"Given are the {_scores_name(row)} of {_query(row)}, of which the softmax is taken."
     if row.is_written:
         numbers = _vector_grids(row)[0].cells.row(0).values[0]
         avoids = "; a number below 0 is what it avoids" if (numbers < 0).any() else ""
@@ -189,6 +219,25 @@ def _about_token(question: Question, row: AttentionRow) -> str:
             f"what it looks for{avoids}."
         )
     return f"{row.head_name} {row.role}." if row.role else ""
+
+
+def _scores_name(row: AttentionRow) -> str:
+    return "scores" if row.unscaled is None else "scaled scores"
+
+
+def _token_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    return tuple("" if key == row.best else _token_reply(row, key) for key in question.keys)
+
+
+def _token_reply(row: AttentionRow, key: int) -> str:
+    scores = row.scores if _shows_scores(row) else None
+    if scores is not None and scores[key] == -np.abs(scores).max():
+        return "That score is the farthest from 0, but negative: its weight is the smallest."
+    if _shows_vectors(row):
+        lengths = np.linalg.norm(row.layer.queries_with_keys()[1][row.head], axis=-1)
+        if key == lengths.argmax():
+            return "That is the longest key, but its product with the query is smaller."
+    return "A token need not attend to itself most." if key == row.query else ""
 
 
 def _shown_with_token(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
@@ -299,16 +348,6 @@ def _token_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
 # What is the weight.
 
 
-def _weight_reason(question: Question, row: AttentionRow) -> str:
-    key = question.key
-    assert key is not None
-    weight = fixed_text(float(row.weights[key]), 2)
-    return (
-        "Softmax takes e to the power of each score, and divides it by the sum of all: "
-        f"{_query(row)} gives {_key(row, key)} a weight of {weight}."
-    )
-
-
 def _weight_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
     return step_sums.softmax_sums(_scene(row, question.key), row.layer)
 
@@ -317,25 +356,51 @@ def _weight_row(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     return (_rows_grid(row, "weights", [row.trace.tokens.labels[row.query]], [row.weights]),)
 
 
+# Who reads whom.
+
+
+def _unnamed_map(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
+    """Return the map of a head without the names of its axes, which would tell who reads."""
+    grid = _map_grid(row, "weights")
+    rows, columns = (replace(axis, title="") for axis in (grid.rows, grid.columns))
+    return (replace(grid, rows=rows, columns=columns),)
+
+
+# Temperature.
+
+
+def _temperature_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
+    assert row.scores is not None
+    writer = _scene(row).write(f"weight({row.trace.tokens.labels[row.query]}, "
+                               f"{row.keys.labels[row.best]})")  # fmt: skip
+    scores = (2 * row.scores)[row.visible].tolist()
+    place = int(row.visible[: row.best].sum())
+    return (writer.softmax(scores, place, question.numbers[question.answer]),)
+
+
+# Another value.
+
+
+def _first_context(row: AttentionRow) -> float:
+    return float(row.layer.attended.contexts[row.head, row.query, 0])
+
+
+def _first_value(question: Question, row: AttentionRow) -> float:
+    return float(row.layer.values_of_heads[row.head, question.key or 0, 0])
+
+
+def _value_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
+    writer = _scene(row).write(f"context({row.trace.tokens.labels[row.query]})")
+    terms = [_first_context(row), float(row.weights[question.key or 0])]
+    return (writer.vector_entry(terms, 0, [question.numbers[question.answer]]),)
+
+
 # Scaled or not.
 
 
-def _about_scaled(question: Question, row: AttentionRow) -> str:
-    return (
-        f"A and B are weights of {_query(row)} made of the same scores. One of them divides the "
-        f"scores by √d_k = √{row.layer.head_dim} before the softmax, the other does not."
-    )
-
-
-def _scaled_reason(question: Question, row: AttentionRow) -> str:
-    largest = [fixed_text(float(weights.max()), 2) for weights in question.rows]
-    right, other = question.answer, 1 - question.answer
-    factor = exact_text(round(row.layer.head_dim**0.5, 2))
-    return (
-        f"Without the division all differences between scores are {factor} times as large, so the "
-        f"softmax is sharper: the largest weight is {largest[right]} in {MAP_NAMES[right]}, and "
-        f"{largest[other]} in {MAP_NAMES[other]}."
-    )
+def _scaled_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    flat = "That row is the flatter one: the division by √d_k makes differences smaller."
+    return tuple("" if place == question.answer else flat for place in range(2))
 
 
 # The mask.
@@ -364,18 +429,14 @@ def _visible_tokens(row: AttentionRow) -> str:
     return and_list([_key(row, key) for key in keys])
 
 
-def _mask_reason(question: Question, row: AttentionRow) -> str:
-    hidden = question.keys[question.answer]
-    return (
-        f"The mask lets {_query(row)} attend to {_visible_tokens(row)}. "
-        f"{quoted_token(row.keys, hidden)} is hidden: its weight is 0."
-    )
-
-
-def _visible_reason(question: Question, row: AttentionRow) -> str:
-    seen, total = int(row.visible.sum()), counted(len(row.visible), "token")
-    place = f"{_query(row)} is token {row.query + 1}"
-    return f"{place}. The mask lets it attend to {_visible_tokens(row)}: {seen} of {total}."
+def _mask_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    """Return the reply to each visible token; empty for masks that hide earlier ones, too."""
+    shape = find_mask_shape(row.layer.visible)
+    if not shape.is_exact or not shape.causal or shape.window is not None:
+        return ()
+    earlier = f"It comes before {_query(row)}: a causal mask hides only later tokens."
+    replies = {row.query: "A causal mask does not hide a token from itself."}
+    return tuple("" if key > row.query else replies.get(key, earlier) for key in question.keys)
 
 
 # Which of two heads.
@@ -389,12 +450,18 @@ def _ask_head(question: Question, row: AttentionRow) -> str:
     assert model is not None
     role = model.heads[row.head_name]
     if model.by_hand:
-        return f"Which map, A or B, is of a head written so that {role}?"
-    return f"Which map, A or B, is of a head that {role}?"
+        return f"Which map, A or B, belongs to a head written so that {role}?"
+    return f"Which map, A or B, belongs to a head that {role}?"
 
 
-def _about_head(question: Question, row: AttentionRow) -> str:
-    return "Each row of a map is a token, each column a token that it attends to."
+def _head_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    """Return what the card of a small model says of the other head, if it does."""
+    if row.trace.model is None or row.trace.model.by_hand:
+        return ()
+    return tuple(
+        f"That is {each.head_name}, which {each.role}." if each is not row and each.role else ""
+        for each in question.heads
+    )
 
 
 def _head_reason(question: Question, row: AttentionRow) -> str:
@@ -420,58 +487,122 @@ def _two_maps(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     return tuple(_map_grid(each, f"map {name}") for each, name in pairs)
 
 
+# Heads switched off.
+
+
+def _weights_in_heads(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
+    rows = [*attention_rows(row.trace, (), (row.query,))]
+    names = [each.head_name for each in rows]
+    title = f"weights of {_query(row)}"
+    return (_rows_grid(row, title, names, [each.weights for each in rows]),)
+
+
+def _ablation_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    """Return the reply to the answer with other heads switched off than those of the question."""
+    kept, changed = question.runs[0].answer, question.runs[-1].answer
+    first, second = question.runs[-1].off
+    replies = {
+        kept: f"That is the answer without {first} or {second} alone.",
+        changed: f"That is the answer without both {first} and {second}: one of them is enough.",
+    }
+    right = question.words[question.answer]
+    return tuple("" if word == right else replies.get(word, "") for word in question.words)
+
+
+def _number_text(number: float) -> str:
+    return fixed_text(float(number), 2)
+
+
+def _largest_text(question: Question, place: int) -> str:
+    return f"{_number_text(question.rows[place].max())} in {MAP_NAMES[place]}"
+
+
+def _run_text(run: ModelRun) -> str:
+    """Return what a model answers without some heads: `"are" without L1H0 (95 %)`."""
+    place = "both" if len(run.off) > 1 else "".join(run.off)
+    without = f" without {place}" if run.off else ""
+    return f'"{run.answer}"{without} ({percent_text(run.probability)})'
+
+
+def _off_text(question: Question) -> str:
+    off = question.runs[question.run].off
+    return f"{and_list(off)} {'is' if len(off) == 1 else 'are'}"
+
+
+VALUES: Mapping[str, Callable[[Question, AttentionRow], str]] = {  # names in words.toml
+    "query": lambda question, row: _query(row),
+    "number": lambda question, row: str(row.query + 1),
+    "key": lambda question, row: _key(row, question.key or 0),
+    "key_token": lambda question, row: quoted_token(row.keys, question.key or 0),
+    "hidden": lambda question, row: quoted_token(row.keys, question.keys[question.answer]),
+    "best": lambda question, row: _key(row, row.best),
+    "place": lambda question, row: _place(row),
+    "weight": lambda question, row: _number_text(row.weights[question.key or 0]),
+    "largest": lambda question, row: _number_text(row.weights.max()),
+    "answer": lambda question, row: _number_text(question.numbers[question.answer]),
+    "scores": lambda question, row: _scores_name(row),
+    "width": lambda question, row: str(row.layer.head_dim),
+    "root": lambda question, row: exact_text(round(row.layer.head_dim**0.5, 2)),
+    "sharp": lambda question, row: _largest_text(question, question.answer),
+    "flat": lambda question, row: _largest_text(question, 1 - question.answer),
+    "visible": lambda question, row: _visible_tokens(row),
+    "counts": lambda question, row: f"{row.visible.sum()} of {counted(len(row.visible), 'token')}",
+    "context": lambda question, row: _number_text(_first_context(row)),
+    "value": lambda question, row: _number_text(_first_value(question, row)),
+    "grown_value": lambda question, row: _number_text(_first_value(question, row) + 1),
+    "other_text": lambda question, row: question.case.other_text if question.case else "",
+    "off": lambda question, row: _off_text(question),
+    "whole_answer": lambda question, row: _run_text(question.runs[0]),
+    "answers_without": lambda question, row: and_list([*map(_run_text, question.runs[1:])]),
+}
+
+
 WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
+    "row": QuestionWords(shown=_unnamed_map),
     "token": QuestionWords(
-        ask=lambda question, row: f"Which token does {_query(row)} attend to most{_place(row)}?",
         about=_about_token,
         options=_key_options,
         reason=_token_reason,
+        replies=_token_replies,
         shown=_shown_with_token,
-        explained=_map_of_head,
+        explained=_weight_row,
         sums=lambda question, row: _with_head_name(row, _token_sums(question, row)),
-        needs_working=lambda question, row: _shows_vectors(row),
     ),
     "weight": QuestionWords(
-        ask=lambda question, row: (
-            f"What weight does {_query(row)} give {_key(row, question.key or 0)}{_place(row)}?"
-        ),
-        about=lambda question, row: f"Below are the scores of {_query(row)}.",
-        options=lambda question, row: tuple(fixed_text(number, 2) for number in question.numbers),
-        reason=_weight_reason,
         shown=_score_row,
         explained=_weight_row,
         sums=lambda question, row: _with_head_name(row, _weight_sums(question, row)),
-        needs_working=lambda question, row: True,
     ),
     "scaled": QuestionWords(
-        ask=lambda question, row: (
-            f"Which row, A or B, has the weights of {_query(row)} without dividing "
-            f"scores by √d_k{_place(row)}?"
-        ),
-        about=_about_scaled,
         options=lambda question, row: ("row A", "row B"),
-        reason=_scaled_reason,
         shown=lambda question, row: (_rows_grid(row, "weights", [*MAP_NAMES], [*question.rows]),),
+        replies=_scaled_replies,
     ),
+    "temperature": QuestionWords(shown=_score_row, sums=_temperature_sums),
     "mask": QuestionWords(
-        ask=lambda question, row: f"Which of these tokens is hidden from {_query(row)}?",
         about=_mask_sentence,
         options=_key_options,
-        reason=_mask_reason,
-        explained=_map_of_head,
+        replies=_mask_replies,
+        explained=_weight_row,
     ),
     "visible": QuestionWords(
-        ask=lambda question, row: f"How many tokens can {_query(row)} attend to?",
         about=_mask_sentence,
         options=lambda question, row: tuple(fixed_text(number, 0) for number in question.numbers),
-        reason=_visible_reason,
-        explained=_map_of_head,
+        explained=_weight_row,
     ),
+    "value": QuestionWords(shown=_weight_row, sums=_value_sums),
+    "order": QuestionWords(shown=_weight_row),
     "head": QuestionWords(
         ask=_ask_head,
-        about=_about_head,
-        options=lambda question, row: ("map A", "map B"),
+        about=lambda question, row: "",
         reason=_head_reason,
+        options=lambda question, row: ("map A", "map B"),
         shown=_two_maps,
+        replies=_head_replies,
+    ),
+    "ablation": QuestionWords(
+        options=lambda question, row: question.words,
+        shown=_weights_in_heads,
+        replies=_ablation_replies,
     ),
 }
