@@ -61,8 +61,8 @@ function saidOfStrokes({ heads: drawn, columns: { amounts } }, { reach }) {
   const scale = scaleNow(drawn[0]);
   const law =
     scale.bend === "log"
-      ? `opacity with its logarithm, from ${numberText(scale.low)} on`
-      : "opacity with its root";
+      ? `, darker by its logarithm, from ${numberText(scale.low)} on`
+      : "";
   const full = numberText(reach);
   const negative = scale.low < 0 ? "; dashed below 0" : "";
   const some = amounts > 0 && amounts < drawn.length;
@@ -71,5 +71,5 @@ function saidOfStrokes({ heads: drawn, columns: { amounts } }, { reach }) {
   const blocks = pooledNote(cells).replace("one cell", "; one line");
   const colors = drawn.length > 1 ? `; a colour for each${numbers}` : "";
   const what = scale.low < 0 ? `size of the ${scale.label}` : scale.label;
-  return `Width grows with the ${what}, ${law}, up to ${full}${negative}${colors}${blocks}.`;
+  return `The wider a line, the larger its ${what}, up to ${full}${law}${negative}${colors}${blocks}.`;
 }
