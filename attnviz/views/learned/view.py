@@ -57,7 +57,7 @@ MAX_ROUND_TICKS = 4  # intervals between labelled steps on an axis
 MAX_LIVE_BYTES = 120_000  # of the parameters in a page that computes
 BYTES_OF_A_NUMBER = {"last": 3.8, "before": 2.7}  # in 24 and in 16 bits, packed
 STEP_SHARE_OF_FILM = 0.5  # how much of a film's pace follows steps; the rest follows the weights
-SCORE_NOTE = "score = mean weight on the tokens that should be read"
+SCORE_NOTE = "score = mean share of attention on the right token"
 
 
 def view(
