@@ -192,10 +192,9 @@ def heads_read_for_the_answer(trace: Trace, query: int | None, match: re.Match[s
         if mixing[reader].argmax() == key and mixing[reader, key] > 0.5
     ]
     named = re.split(", | and ", names or reading[0])
-    is_counted = "of layer" in (names or "")
     stated, probability = answer_at(trace, reader)
     return (
-        (is_counted or {*named} <= {*reading} or named == ["The head"])
+        ({*named} <= {*reading} or named == ["The head"])
         and answer == stated
         and percent_matches(match[7], probability)
         and query in (None, reader)

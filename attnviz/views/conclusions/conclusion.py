@@ -129,7 +129,8 @@ class AspectFacts:
 
     def entropy(self, series: str) -> Pair:
         """Return the entropy of a row at the least and the greatest value of the sweep."""
-        assert self.sweep is not None
+        if self.sweep is None:  # of a single draw
+            return Pair(torch.zeros(1), torch.zeros(1))
         numbers, (values, _) = self.sweep.curves["entropy"][series], sweep_positions(self.sweep)
         return Pair(numbers[int(np.argmin(values))], numbers[int(np.argmax(values))])
 
@@ -148,7 +149,7 @@ def _aspect_title(facts: AspectFacts) -> str:
     comparison = facts.comparison
     if comparison.query is not None or _all_masked(comparison):
         return ""
-    titles = (each for each in ASPECT_TITLES.get(comparison.by, ()) if each.holds(facts))
+    titles = (each for each in ASPECT_TITLES if each.name == comparison.by and each.holds(facts))
     return next((each.sentence(facts) for each in titles), "")
 
 
@@ -165,48 +166,35 @@ def _token_counts_title(facts: AspectFacts) -> str:
     return f"The same text is cut into different tokens: {and_list(counts)}"
 
 
-# By aspect, what the comparison is for: the first that is true of the numbers.
-ASPECT_TITLES: dict[str, tuple[Finding[AspectFacts], ...]] = {
-    "positions": (
-        Finding("equal tokens", lambda facts: facts.twins is not None, _twins_title),
-        Finding(
-            "no order",
-            lambda facts: facts.without_positions is not None,
-            lambda _: "Without positions, the order of the tokens changes no weight",
-        ),
+# What the comparison by an aspect, the name, is for: the first that is true of the numbers.
+ASPECT_TITLES: tuple[Finding[AspectFacts], ...] = (
+    Finding("positions", lambda facts: facts.twins is not None, _twins_title),
+    Finding(
+        "positions",
+        lambda facts: facts.without_positions is not None,
+        lambda _: "Without positions, the order of the tokens changes no weight",
     ),
-    "dim": (
-        Finding(
-            "all or nothing",
-            lambda facts: facts.sweep is not None and facts.is_all_or_nothing,
-            lambda _: "Without √d_k, wide vectors make the softmax all-or-nothing",
-        ),
+    Finding(
+        "dim",
+        lambda facts: facts.is_all_or_nothing,
+        lambda _: "Without √d_k, wide vectors make the softmax all-or-nothing",
     ),
-    "temperature": (
-        Finding(
-            "more even",
-            lambda facts: (
-                facts.sweep is not None
-                and all(facts.entropy(series).direction > 0 for series in ("unscaled", "scaled"))
-            ),
-            lambda _: "The higher the temperature, the more even the attention",
-        ),
+    Finding(
+        "temperature",
+        lambda facts: min(facts.entropy(each).direction for each in ("unscaled", "scaled")) > 0,
+        lambda _: "The higher the temperature, the more even the attention",
     ),
-    "tokenizer": (
-        Finding(
-            "other tokens",
-            lambda facts: len({len(each.tokens) for each in facts.comparison.alternatives}) > 1,
-            _token_counts_title,
-        ),
+    Finding(
+        "tokenizer",
+        lambda facts: len({len(each.tokens) for each in facts.comparison.alternatives}) > 1,
+        _token_counts_title,
     ),
-    "seed": (
-        Finding(
-            "other patterns",
-            lambda facts: facts.are_different and has_random_weights(facts.comparison),
-            lambda _: "Another seed, another pattern: these are random vectors",
-        ),
+    Finding(
+        "seed",
+        lambda facts: facts.are_different and has_random_weights(facts.comparison),
+        lambda _: "Another seed, another pattern: these are random vectors",
     ),
-}
+)
 
 
 def _all_masked(comparison: Comparison) -> bool:

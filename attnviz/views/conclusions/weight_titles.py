@@ -33,7 +33,6 @@ from attnviz.views.heads.sentences import (
     attends_most,
     attends_to,
     gives,
-    heads_text,
     quoted_token,
     visible_keys_text,
 )
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 MAX_EQUAL_UNEVENNESS = 0.01  # of an even share, for weights that are called equal
 MAX_SLIGHT_UNEVENNESS = 0.15  # of an even share, for weights that are called almost equal
 MAJORITY_SHARE = 0.5  # of a token's attention
-MAX_NAMED_HEADS = 4
 MAX_LISTED_ANSWERS = 8
 IN_PICTURE = "the picture below the title shows what all other tokens give and get"
 
@@ -360,10 +358,7 @@ def _read_for_answer_title(facts: ShownWeights) -> str:
     assert facts.asked is not None
     assert facts.read_for_answer is not None
     (_, position), (heads, key) = facts.asked, facts.read_for_answer
-    of_layer = sum(head.layer is heads[0].layer for head in facts.heads)
-    where = heads_text(len(heads), of_layer) + f" of layer {heads[0].layer.layer}"
-    if len(heads) <= MAX_NAMED_HEADS:
-        where = and_list([head.name for head in heads])
+    where = and_list([head.name for head in heads])
     query_name, key_name = (quoted_token(facts.tokens, each) for each in (position, key))
     if facts.copies:
         finds, reads = ("finds", "reads") if len(heads) == 1 else ("find", "read")
