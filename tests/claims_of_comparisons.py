@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import isnan
 from typing import Any
 
@@ -953,9 +954,10 @@ def require_curve(evidence: Evidence, phrase: str, measure: str, scale: str) -> 
 
 
 # Titles: each claims no more than the last sentence, which is checked against the numbers.
+MEDIAN = r"(?: \(median of [\d,]+ seeds\))?"
 TITLES = {
-    r"Scaling spreads (?:the )?attention.* over (\S+) tokens instead of (\S+)": None,
-    r"Scaling narrows (?:the )?attention.* to (\S+) tokens instead of (\S+)": None,
+    rf"Scaling spreads (?:the )?attention.* over (\S+) tokens instead of ([\d.]+){MEDIAN}": None,
+    rf"Scaling narrows (?:the )?attention.* to (\S+) tokens instead of ([\d.]+){MEDIAN}": None,
     r"\d seeds are too few to tell .*": "too few seeds to tell more",
     r"Scaling hardly changes how many tokens .* attends to": "hardly changes how many",
     r"Scaling cannot make .* attend to fewer tokens": "cannot make",
@@ -966,8 +968,87 @@ TITLES = {
 }
 
 
+def equal_rows_without_positions(evidence: Evidence, match: re.Match[str]) -> bool:
+    way = evidence.alternative("none")
+    labels, ids = way.tokens.labels, way.tokens.ids
+    first, second = int(match[2]) - 1, int(match[4]) - 1
+    rows = evidence.weights(way)
+    is_same = ids[first] == ids[second] and (labels[first], labels[second]) == match.group(1, 3)
+    return is_same and bool(np.abs(rows[:, first] - rows[:, second]).max() <= 1e-5)
+
+
+def order_is_free_without_positions(evidence: Evidence, match: re.Match[str]) -> bool:
+    """Whether the weights are the softmax of scores of single tokens, also in another order."""
+    way = evidence.alternative("none")
+    layer = not_none(way.layer)
+    queries, keys = (not_none(each).double().numpy()[:, ::-1] for each in
+                     (layer.queries, layer.keys_of_heads))  # fmt: skip
+    scores = queries @ np.swapaxes(keys, -1, -2) * layer.scale
+    expected = softmax(scores)[:, ::-1, ::-1]
+    close = 3 * ROUNDING[str(way.weights.dtype).removeprefix("torch.")]
+    return bool(np.abs(expected - evidence.weights(way)).max() < close)
+
+
+def entropy_medians(evidence: Evidence, series: str) -> Array:
+    sweep, _, order = ordered_sweep(evidence)
+    medians: Array = np.median(sweep.curves["entropy"][series].double().numpy()[order], axis=1)
+    return medians
+
+
+def wide_vectors_are_sharp(evidence: Evidence, match: re.Match[str]) -> bool:
+    unscaled, scaled = (entropy_medians(evidence, each) for each in ("unscaled", "scaled"))
+    falls = unscaled[-1] < unscaled[0] and unscaled[-1] < scaled[-1] / 2
+    is_one_key = unscaled[-1] < 0.5 and scaled[-1] > 1
+    return bool(falls and (is_one_key or "all-or-nothing" not in match[0]))
+
+
+def heat_makes_even(evidence: Evidence, match: re.Match[str]) -> bool:
+    medians = [entropy_medians(evidence, each) for each in ("unscaled", "scaled")]
+    return all(each[-1] > each[0] for each in medians)
+
+
+def texts_have_so_many_tokens(evidence: Evidence, match: re.Match[str]) -> bool:
+    counts = {name: int(count) for count, name in re.findall(r"(\d+) in (\w+)", match[1])}
+    tokens = {each.name: len(each.tokens) for each in evidence.comparison.alternatives}
+    return counts == tokens and len({*counts.values()}) > 1
+
+
+def patterns_differ(evidence: Evidence, match: re.Match[str]) -> bool:
+    weights = [evidence.weights(each) for each in evidence.comparison.alternatives]
+    return all(np.abs(a - b).max() > 0.01 for a, b in pairwise(weights))
+
+
+def mistakes_leak(evidence: Evidence, match: re.Match[str]) -> bool:
+    leaks = [
+        float((evidence.weights(each) * ~evidence.visible_keys(each)).sum()) > 1e-4
+        for each in evidence.comparison.alternatives
+        if each.mistake
+    ]
+    count = {"One": 1, "Two": 2, "Three": 3}[match[1]]
+    return count <= sum(leaks) and evidence.view.closing[-1].count("(") >= count
+
+
+ASPECT_CLAIMS: dict[str, Callable[[Evidence, re.Match[str]], bool]] = {
+    r'Without positions, "(.+)" \((\d+)\) and "(.+)" \((\d+)\) have the same row': (
+        equal_rows_without_positions
+    ),
+    "Without positions, the order of the tokens changes no weight": order_is_free_without_positions,
+    "Without √d_k, wide.* vectors make (?:the softmax all-or-nothing|attention sharper)": (
+        wide_vectors_are_sharp
+    ),
+    "The higher the temperature, the more even the attention": heat_makes_even,
+    r"The same text is cut into different tokens: (.+)": texts_have_so_many_tokens,
+    "Another seed, another pattern: these are random vectors": patterns_differ,
+    "(One|Two|Three) common mistakes? lets? hidden tokens through": mistakes_leak,
+}
+
+
 def check_title(evidence: Evidence) -> None:
     title, sentence = evidence.view.headline, evidence.view.closing[-1]
+    for pattern, is_true in ASPECT_CLAIMS.items():
+        if match := re.fullmatch(pattern, title):
+            require(is_true(evidence, match), title)
+            return
     sharper = re.fullmatch(r".* is sharper in (.+) than in (.+)", title)
     if sharper:
         require(f"sharper in {sharper[1]} than in {sharper[2]}" in sentence, title)

@@ -343,10 +343,11 @@ def base_matches(evidence: Evidence, weights: Matrix, query: int, key: int, base
 @claims(
     "a key beyond others",
     "the strongest of links",
-    pattern=rf"In ([\w ,]+), {WHO} gives {WHO} {SHARE} of its attention; (.+)",
+    pattern=rf"In ([\w ,]+), {WHO} gives (?:itself|{WHO}) {SHARE} of its attention; (.+)",
 )
 def others_give_less(evidence: Evidence, match: re.Match[str]) -> bool:
-    query, key = (short_position(evidence, match[at], match[at + 1]) for at in (2, 4))
+    query = short_position(evidence, match[2], match[3])
+    key = query if match[4] is None else short_position(evidence, match[4], match[5])
     is_counted = match[1].endswith(" heads") and "mean" not in match[1]
     heads = evidence.weights if is_counted else [head_matrix(evidence, match[1])]
     claims_hold = [

@@ -1120,8 +1120,8 @@ def likeliest_answers_match(statement: Statement, match: re.Match[str]) -> bool:
 
 
 @claims(
-    rf"^Without (.+?)(?:, {HERE})?: (still )?(\S+) \({SHARE}(?:, with all heads {SHARE})?\)"
-    rf"(?: instead of (\S+) \({SHARE}\))?$"
+    rf"^Without (.+?)(?:, {HERE},)? the model (still )?says \"(\S+)\" "
+    rf"\({SHARE}(?:, with all heads {SHARE})?\)(?:, not \"(\S+)\")?$"
 )
 def answer_without_heads_matches(statement: Statement, match: re.Match[str]) -> bool:
     asking_positions = not_none(statement.trace.prediction).asked_positions
@@ -1137,7 +1137,10 @@ def answer_without_heads_matches(statement: Statement, match: re.Match[str]) -> 
         and words[int(new_probabilities.argmax())] == match[5]
         and words[int(original_probabilities.argmax())] == original_answer
         and _percent_matches(float(new_probabilities.max()), match[6])
-        and _percent_matches(float(original_probabilities.max()), match[9] or match[7] or match[6])
+        and (
+            match[8] is not None
+            or _percent_matches(float(original_probabilities.max()), match[7] or match[6])
+        )
         and bool(match[4]) == (match[5] == original_answer)
     )
 

@@ -13,8 +13,11 @@ from attnviz import Trace
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.traces.trace import Layer
 from attnviz.views.conclusions.findings import choose_finding
-from attnviz.views.conclusions.weight_titles import shown_weights
+from attnviz.views.conclusions.weight_titles import WEIGHT_FINDINGS, shown_weights
+from attnviz.views.notes import softmax_caveat
 from attnviz.views.view import printable_value
+from tests import not_none
+from tests.base_rates import base_of
 from tests.claims_by_name import ClaimsByName
 
 Claim = Callable[[Trace, int | None, "re.Match[str]"], bool]
@@ -33,8 +36,8 @@ GAP = 0.0045  # by which the only strongest link must exceed all others, but for
 def false_title_claims(title: str, trace: Trace, query: int | None) -> list[str]:
     """The claims of a title that are false; or that it has none, or names a share without saying
     what it is compared with, or why with nothing."""
-    table, facts = shown_weights(trace, query)
-    finding = choose_finding(table, facts)
+    facts = shown_weights(trace, query)
+    finding = choose_finding(WEIGHT_FINDINGS, facts)
     is_finding = title == printable_value(finding.sentence(facts))
     name = finding.name if is_finding else OTHER_PARTS
     if is_finding and "%" in title and not finding.amount:
@@ -114,65 +117,145 @@ def rows_sum_to_one(trace: Trace, query: int | None = None) -> bool:
 
 
 @claims(
-    "the strongest link",
-    "what is asked",
-    "a key with most",
-    pattern=rf"{HEAD}{WHO} gives {KEY} {SHARE} of its attention",
+    "a link beyond others",
+    pattern=rf"{HEAD}{WHO} gives {KEY} {SHARE} of its attention; (?:the other tokens give .*? "
+    rf"{SHARE}|no third token can attend to it)",
 )
-def link_is_strongest(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
-    (_, _, weights), row, key = find_link(trace, match)
-    weight, all_weights = float(weights[row, key]), sorted_weights(trace, query)
-    is_strongest = weight == all_weights[0] and weight - all_weights[1] > GAP
-    position = query
-    if query is None and trace.prediction is not None:
-        position = trace.prediction.main_position
+def link_is_telling(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    """Whether both shares are right, and no link of the shown heads says more."""
+    (name, layer, mixing), row, key = find_link(trace, match)
+    worth, share, base = _worth_of_link(trace, layer, mixing, row, key)
+    is_largest = share > 1 - 1e-6 or query is not None
+    others = [
+        _worth_of_link(trace, each, weights, one, other)[0]
+        for head, each, weights in active_heads(trace)
+        for one, other in readable_keys(each, head).nonzero().tolist()
+        if query in (None, one) and other not in trace.keys_of(each).special
+        and int(readable_keys(each, head)[one].sum()) > 1
+    ]  # fmt: skip
     return (
-        (is_strongest or (row == position and weight > 0.5))
-        and percent_matches(match[6], weight)
-        and rows_sum_to_one(trace, query)
+        percent_matches(match[6], share)
+        and (match[7] is None or percent_matches(match[7], base))
+        and (worth > max(others, default=0.0) - 1e-5 or is_largest)
+        and not random_caveat(trace)
         and query in (None, row)
+        and name is not None
     )
 
 
-@claims("no shares", pattern=rf"{HEAD}{WHO} gives {KEY} the largest weight, ([\d.]+)")
-def weight_is_largest(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
-    (_, _, weights), row, key = find_link(trace, match)
-    weight, all_weights = float(weights[row, key]), sorted_weights(trace, query)
-    return (
-        abs(weight - float(match[6])) < 0.0051 and weight == all_weights[0] > all_weights[1] + GAP
-    )
+def _worth_of_link(
+    trace: Trace, layer: Layer, mixing: Tensor, row: int, key: int
+) -> tuple[float, float, float]:
+    """What the link is ranked by, its weight, and what other tokens give, all with loops."""
+    share, special = float(mixing[row, key]), [*trace.tokens.special]
+    is_self = trace.keys_of(layer) is trace.tokens
+    weights = mixing.numpy()
+    base = base_of(weights, row, key, special) if is_self else 0.0
+    if not is_self:
+        rest = [weights[one, key] for one in range(len(weights)) if one != row]
+        base = float(sum(rest) / len(rest)) if rest else 0.0
+    return share - base + (abs(row - key) * is_self if share - base >= 0.5 else 0), share, base
+
+
+def random_caveat(trace: Trace) -> bool:
+    return "this shows the mechanism" in softmax_caveat(trace)
+
+
+def answer_at(trace: Trace, position: int) -> tuple[str, float]:
+    assert trace.prediction is not None
+    probabilities = trace.prediction.probabilities[position]
+    return trace.prediction.answers[int(probabilities.argmax())], float(probabilities.max())
 
 
 @claims(
-    "all heads of a layer",
-    pattern=rf"{WHO} gives {KEY} {SHARE}( or more)? of its attention in (both|all (\d+)) heads"
-    r"(?: of layer (\d+))?",
+    "what is read for the answer",
+    pattern=rf"{WHO} attends most to {WHO}(?: in (.+?))?; the answer is \"(.+)\" \({SHARE}\)",
 )
-def link_holds_in_all_heads(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
-    layer = trace.layers[int(match[9] or 0)]
-    row = token_position(trace.tokens.labels, match[1], match[2])
-    key = row if match[3] is None else token_position(trace.tokens.labels, match[3], match[4])
-    mixing = layer.attended.mixing[[h for h in range(layer.heads) if h not in layer.off], row]
-    weights = mixing.double()[:, key]
-    count = 2 if match[7] == "both" else int(match[7].removeprefix("all "))
-    share_is_right = (
-        bool((weights > float(match[5].removeprefix("over ")) / 100 - 1e-6).all())
-        if match[6]
-        else all(percent_matches(match[5], float(each)) for each in weights)
-    )
+@claims(
+    "what is read for the answer",
+    pattern=rf"(?P<heads>.+?) finds? the earlier {WHO} and reads? {WHO} after it; "
+    rf"the answer is \"(?P<answer>.+)\" \({SHARE}\)",
+)
+def heads_read_for_the_answer(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    labels, copies = trace.tokens.labels, "heads" in match.re.groupindex
+    first = 2 if copies else 1
+    reader = token_position(labels, match[first], match[first + 1])
+    key = token_position(labels, match[first + 2], match[first + 3])
+    names, answer = (match["heads"], match["answer"]) if copies else (match[5], match[6])
+    if copies:  # the earlier copy of the last token that asks
+        earlier, reader = reader, not_none(trace.prediction).asked_positions[-1]
+        if key != earlier + 1 or trace.tokens.ids[earlier] != trace.tokens.ids[reader]:
+            return False
+    reading = [
+        name
+        for name, _, mixing in active_heads(trace)
+        if mixing[reader].argmax() == key and mixing[reader, key] > 0.5
+    ]
+    named = re.split(", | and ", names or reading[0])
+    stated, probability = answer_at(trace, reader)
     return (
-        share_is_right
-        and len(weights) == count
-        and bool((weights > 0.5).all())
-        and query in (None, row)
+        ({*named} <= {*reading} or named == ["The head"])
+        and answer == stated
+        and percent_matches(match[7], probability)
+        and query in (None, reader)
     )
+
+
+@claims("heads that differ", pattern=r"The (\d+) heads differ: in (\d+) of (\d+) rows they give .*")
+def heads_differ(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    favourites = []
+    for name, layer, mixing in active_heads(trace):
+        leads = mixing.topk(2).values if mixing.shape[1] > 1 else mixing.new_zeros(len(mixing), 2)
+        has_choice = readable_keys(layer, name).sum(-1) > 1
+        is_clear = (leads[:, 0] - leads[:, 1] > 0.005) & has_choice
+        favourites.append(torch.where(is_clear, mixing.argmax(-1), -1).tolist())
+    split = sum(len({*keys} - {-1}) > 1 for keys in zip(*favourites, strict=True))
+    stated = [int(each) for each in match.groups()]
+    return stated == [len(favourites), split, len(trace.tokens)] and 2 * split > stated[2]
+
+
+@claims("no shares", pattern=r"The weights of a row do not sum to 1 here")
+def rows_have_other_sums(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    return not rows_sum_to_one(trace, query)
+
+
+@claims(
+    "shares of 1",
+    pattern=rf"(?:In [\w ]+, )?(?:[Ee]ach token|{WHO}) divides its attention among "
+    r"(?:all (\d+) tokens?|the tokens that it may see)(?:: (every|the) row sums to 1)?",
+)
+def attention_is_divided(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    rows = slice(None) if query is None else slice(query, query + 1)
+    visible = [readable_keys(layer, name)[rows] for name, layer, _ in active_heads(trace)]
+    sees_all = all(bool(each.all()) for each in visible)
+    keys = trace.keys_of(trace.attention_layers[0])
+    return (
+        rows_sum_to_one(trace, query)
+        and (match[3] is None or (sees_all and int(match[3]) == len(keys)))
+        and match[4] in (None, "the" if query is not None else "every")
+    )
+
+
+@claims("two sequences", pattern=r"Queries come from one sequence, keys and values from another")
+def keys_are_of_others(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    return any(trace.keys_of(each) is not trace.tokens for each in trace.attention_layers)
+
+
+@claims("layers", pattern=r"Each layer computes its weights anew, from the vectors of the .*")
+def layers_are_stacked(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    inputs = [each.inputs for each in trace.layers]
+    return len(inputs) > 1 and not torch.equal(inputs[0], inputs[1])
+
+
+@claims("positions", pattern=r"Positions count: the same tokens in another order get other .*")
+def positions_count(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    return trace.positions != "none"
 
 
 @claims(
     "equal shares",
-    "almost even",
     "a mask",
-    pattern=r"Each token attends (only|equally|almost equally) to (.+)",
+    pattern=r"(?:In [\w ]+, each|Each) token attends (only|equally|almost equally) to (.+)",
 )
 def each_token_attends_so(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return query is None and all(
@@ -208,7 +291,6 @@ def _weights_follow(how: str, whom: str, weights: Tensor, visible: Tensor) -> bo
 
 @claims(
     "equal shares",
-    "almost even",
     "one token",
     "one key",
     pattern=rf"{HEAD}{WHO} attends (only|equally|almost equally) to (.+)",
@@ -240,38 +322,12 @@ def _only_key(trace: Trace, layer: Layer, row: int, whom: str) -> int:
 
 
 @claims(
-    "two top keys",
-    pattern=rf"{HEAD}{WHO} attends mostly to {KEY} \({SHARE}\) and {KEY} \({SHARE}\)",
+    "nothing is seen",
+    pattern=rf"{HEAD}(?:{WHO}|[Ee]ach token) attends to nothing: every key is masked",
 )
-def two_keys_get_most(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
-    row = token_position(trace.tokens.labels, match[2], match[3])
-    (_, layer, mixing) = next(each for each in active_heads(trace) if match[1] in (None, each[0]))
-    keys = trace.keys_of(layer).labels
-    first_key, second_key = (
-        row if match[at] is None else token_position(keys, match[at], match[at + 1])
-        for at in (4, 7)
-    )
-    keys_by_weight = mixing[row].argsort(descending=True).tolist()
-    shares = [float(mixing[row, each]) for each in (first_key, second_key)]
-    return (
-        keys_by_weight[:2] == [first_key, second_key]
-        and sum(shares) > 0.5
-        and all(
-            percent_matches(share, each)
-            for share, each in zip((match[6], match[9]), shares, strict=True)
-        )
-        and rows_sum_to_one(trace, query)
-    )
-
-
-@claims("the token sees none", pattern=rf"{HEAD}{WHO} attends to nothing: every key is masked")
 def query_reads_nothing(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
-    return not any(bool(mixing[query].any()) for _, _, mixing in active_heads(trace))
-
-
-@claims("no token sees any", pattern=r"No token attends to any: everything is hidden")
-def no_query_reads(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
-    return not any(bool(mixing.any()) for _, _, mixing in active_heads(trace))
+    rows = slice(None) if query is None else query
+    return not any(bool(mixing[rows].any()) for _, _, mixing in active_heads(trace))
 
 
 @claims("nothing ahead", pattern=r"No token attends to a later one")
@@ -294,7 +350,11 @@ def weight_falls_with_distance(trace: Trace, query: int | None, match: re.Match[
     )
 
 
-@claims("mostly itself", pattern=rf"Each token gives itself {SHARE} or more of its attention")
+@claims(
+    "mostly itself",
+    pattern=rf"(?:In [\w ]+, each|Each) token gives itself {SHARE} or more"
+    r"(?: of its attention|: its vector matches itself best)",
+)
 def each_token_reads_itself(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     least_share = float(match[1].removeprefix("over ")) / 100
     return rows_sum_to_one(trace) and all(
@@ -303,35 +363,17 @@ def each_token_reads_itself(trace: Trace, query: int | None, match: re.Match[str
     )
 
 
-@claims("mirrored", pattern=r"Each token attends mostly to the one at the mirrored place")
+@claims(
+    "mirrored",
+    pattern=r"Each token attends mostly to the one at the mirrored place(?:; the answers: (.+))?",
+)
 def mirrored_position_gets_most(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    if match[1]:
+        answers = [answer_at(trace, place)[0] for place in range(len(trace.tokens))]
+        assert match[1].split()[:8] == answers[:8]
     return rows_sum_to_one(trace) and all(
         bool((mixing.flip(-1).diagonal() > 0.5).all()) for *_, mixing in active_heads(trace)
     )
-
-
-@claims("links alike", pattern=rf"(.+) each give {WHO} {SHARE}( or more)? of their attention")
-def queries_share_a_key(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
-    [(_, layer, mixing)] = active_heads(trace)
-    key = token_position(trace.keys_of(layer).labels, match[2], match[3])
-    rows = [token_position(trace.tokens.labels, *name_and_number) for name_and_number in
-            ((a, b or None) for a, b in re.findall(WHO, match[1]))]  # fmt: skip
-    all_weights, least = sorted_weights(trace, None), float(match[4].removeprefix("over ")) / 100
-    mine = sorted((float(mixing[row, key]) for row in rows), reverse=True)
-    shares_are_right = all(
-        each > least - 1e-6 if match[5] else percent_matches(match[4], each) for each in mine
-    )
-    return mine == all_weights[: len(mine)] and shares_are_right and rows_sum_to_one(trace)
-
-
-@claims("a column", pattern=rf"(All|Most) tokens attend most to {WHO}")
-def key_is_read_most(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
-    [(name, layer, mixing)] = active_heads(trace)
-    key = token_position(trace.keys_of(layer).labels, match[2], match[3])
-    choice = readable_keys(layer, name).sum(-1) > 1
-    first = (mixing.argmax(-1) == key) & choice
-    most = float(first.sum()) > float(choice.sum()) / 2
-    return most and (match[1] == "Most" or bool(first.all()))
 
 
 @claims("a mistake", pattern=r"✗ (.+)")
@@ -341,16 +383,9 @@ def mistake_matches(trace: Trace, query: int | None, match: re.Match[str]) -> bo
     return match[1] in (mistake.cause, mistake.about)
 
 
-@claims(
-    "nothing stands out",
-    pattern=rf"(?:Attention between (\d+) tokens?|What {WHO} attends to)"
-    r"(?: in (?:(\d+) heads|([\w ]+)))?",
-)
+@claims("nothing stands out", pattern=r"Attention between (\d+) tokens?")
 def counts_match(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
-    names = [name for name, *_ in active_heads(trace)]
-    token_count_is_right = match[1] is None or int(match[1]) == len(trace.tokens)
-    is_named_head = match[5] is None or names == [match[5]]
-    return token_count_is_right and is_named_head and len(names) == int(match[4] or 1)
+    return int(match[1]) == len(trace.tokens)
 
 
 @claims(OTHER_PARTS, pattern=r"(?:Embeddings|Queries|Keys|Values|Scores|Tokens).* of (\d+) tokens?")

@@ -149,7 +149,7 @@ def test_what_is_answered_without_a_head_is_said(small_transformer: Saved) -> No
         int(ablated_trace.prediction.with_all_heads[place].argmax())
     ]
     (sentence,) = answer_sentences(ablated_trace)
-    assert sentence.startswith("Without L1H2: ")
+    assert sentence.startswith("Without L1H2 the model ")
     assert new_answer in sentence
     assert ("still" in sentence) == (new_answer == original_answer)
 

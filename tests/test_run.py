@@ -31,7 +31,8 @@ def test_a_sentence_is_shown_as_tables(attnviz: Attnviz) -> None:
 
     assert (result.status, result.err) == (0, "")
     assert result.out.startswith(
-        '"this" gives "am" 74\u00a0% of its attention\nscaled attention · 4 tokens'
+        "Each token divides its attention among all 4 tokens: every row sums to 1\n"
+        "scaled attention · 4 tokens"
     )
     assert "3 learning" in result.out
     assert "context vectors" in result.out
@@ -323,7 +324,9 @@ def test_a_closed_pipe_ends_quietly() -> None:
         timeout=LONGEST,
     )
 
-    assert process.stdout == "Attention between 294 tokens\n"
+    assert process.stdout == (
+        "Each token divides its attention among all 294 tokens: every row sums to 1\n"
+    )
     assert (process.returncode, process.stderr) == (0, "")
 
 

@@ -15,11 +15,7 @@ from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.token_query import build_link, build_token_query
 from attnviz.cells import FULL_SLICE
 from attnviz.views.conclusions.findings import Finding
-from attnviz.views.conclusions.weight_titles import (
-    ALL_HEADS_FINDINGS,
-    HEAD_FINDINGS,
-    QUERY_FINDINGS,
-)
+from attnviz.views.conclusions.weight_titles import WEIGHT_FINDINGS
 from attnviz.views.heads.findings import PART_FINDINGS, ROW_FINDINGS, WHOLE_FINDINGS
 from attnviz.views.heads.grid import measured_head, whole_head
 from attnviz.views.inspection.link_sentences import LINK_FINDINGS, READING_FINDINGS
@@ -29,7 +25,7 @@ from tests.claims_of_heads import Evidence, check_finding
 from tests.test_looking import inspect_trace
 
 Table = Sequence[Finding[Any]]
-TITLES: tuple[Table, ...] = (ALL_HEADS_FINDINGS, HEAD_FINDINGS, QUERY_FINDINGS)
+TITLES: tuple[Table, ...] = (WEIGHT_FINDINGS,)
 TABLES: tuple[Table, ...] = (
     WHOLE_FINDINGS,
     ROW_FINDINGS,

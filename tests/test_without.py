@@ -254,14 +254,14 @@ def test_what_it_comes_to_is_the_title() -> None:
     )
 
     assert flipped_view.headline == (
-        "Without L1H0 and L1H1: is (99\u00a0%) instead of are (99.9\u00a0%)"
+        'Without L1H0 and L1H1 the model says "is" (99\u00a0%), not "are"'
     )
     assert flipped_view.title == (
         "multi-head attention of the model agreement with L1H0 and L1H1 switched off"
     )
-    assert same_view.headline == "Without L0H1: still are (99.9\u00a0%)"
+    assert same_view.headline == 'Without L0H1 the model still says "are" (99.9\u00a0%)'
     assert mean_view.headline.startswith(
-        "Without L1H0 (replaced by its mean) and L1H1 (replaced by its mean): "
+        "Without L1H0 (replaced by its mean) and L1H1 (replaced by its mean) the model "
     )
     assert flipped_view.headline not in flipped_view.closing
     assert flipped_view.settings.startswith(
@@ -299,7 +299,8 @@ def test_heads_that_are_off_are_compared_by_what_is_answered() -> None:
     (table,) = (grid for grid in view.grids() if grid.words)
 
     assert view.headline == (
-        "Switching off L1H0 and L1H1 flips are (99.9\u00a0%) to is (99\u00a0%); L1H0 does not"
+        'Without L1H0 and L1H1 the model says "is" (99\u00a0%), not "are"; '
+        'without L1H0 it still says "are"'
     )
     for place, without in enumerate((None, "L1H0", "L1H0,L1H1")):
         prediction = trace(AGREEMENT_TEXT, model="agreement", without=without).prediction
@@ -354,7 +355,11 @@ def test_short_lists_of_answers_stand_side_by_side_where_rows_have_no_room_below
     None
 ):
     figure = (
-        compare("the keys near the cabinet", by="without", model="agreement").view().figure(dpi=50)
+        compare(
+            "the keys near the cabinet", by="without", values=["none", "L0H0"], model="agreement"
+        )
+        .view()
+        .figure(dpi=50)
     )
     heights = {text.get_text(): text.get_position()[1] for text in figure.findobj(Text)}
 

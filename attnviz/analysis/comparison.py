@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -37,7 +38,13 @@ from attnviz.traces.long_weights import LongWeights
 from attnviz.traces.memory_estimate import streams_comparison
 from attnviz.traces.parts import GIVEN_BLOCK_NAMES
 from attnviz.traces.result import Showable
-from attnviz.traces.settings import SettingKeywords, Settings, chosen_variant, settings_refused
+from attnviz.traces.settings import (
+    SettingKeywords,
+    Settings,
+    chosen_variant,
+    format_head_id,
+    settings_refused,
+)
 from attnviz.traces.trace import Layer, Provenance, Trace, refuse_weights_only
 from attnviz.traces.trained.loading import LoadedTransformer
 from attnviz.traces.trained.model_in_memory import take_model_in_memory
@@ -51,6 +58,7 @@ from attnviz.wording.words import and_list, counted, shape_text, with_summary
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+MAX_HEADS_PAIRED = 16  # in larger models only single heads are tried
 MAX_NAME_LETTERS = 24  # longer sentences are named "first text", "second text"
 VECTOR_PARTS = ("embeddings", "key_embeddings", "queries", "keys", "values")
 SINGLE_SENTENCE_PARTS = (*VECTOR_PARTS, "scores", "weights", "visible", "hidden", "mask", "kept")
@@ -633,12 +641,47 @@ def _choose_sources(
         other = second_source(source, other_text)
         pairs = list(zip((source, other), sentence_names(source, other), strict=True))
     else:
+        if by == aspects.ABLATION_ASPECT and values is None:
+            values = _telling_ablation(source)
         names = aspects.choose_values(by, values)
         names = _drop_scale_mistake(source, names, is_requested=values is not None)
         if "model-scale" in names:
             source = replace(source, settings=_narrow_head_settings(source))
         pairs = [(source, name) for name in names]
     return {name: _source_with_choice(each, by, name) for each, name in pairs}
+
+
+def _telling_ablation(source: Source) -> tuple[str, str] | None:
+    """Return "none", and the heads to switch off beside it: those of the setting `without`; else
+    the head that changes an answer, or the pair if no head alone does, or the head that weakens the
+    answers most. None for a model without answers.
+    """
+    if source.settings.without:
+        return aspects.NO_HEADS_OFF, source.settings.without.replace(",", "+")
+    whole = trace_source(source)
+    if whole.prediction is None or not whole.prediction.asked_positions:
+        return None
+    asked = [*whole.prediction.asked_positions]
+    best = whole.prediction.probabilities[asked].argmax(-1, keepdim=True)
+
+    def effect(names: str) -> tuple[bool, float]:
+        """Return whether all answers stay, and the mean probability of what they were."""
+        without = trace_source(
+            _source_with_choice(source, aspects.ABLATION_ASPECT, names)
+        ).prediction
+        assert without is not None  # as in the whole model
+        probabilities = without.probabilities[asked]
+        stay = torch.equal(probabilities.argmax(-1, keepdim=True), best)
+        return stay, float(probabilities.gather(-1, best).mean())
+
+    heads = [
+        format_head_id(each.layer, head) for each in whole.layers for head in range(each.heads)
+    ]
+    single = min(heads, key=effect)
+    if not effect(single)[0] or len(heads) > MAX_HEADS_PAIRED:
+        return aspects.NO_HEADS_OFF, single
+    pair = min(map("+".join, combinations(heads, 2)), key=effect, default=single)
+    return aspects.NO_HEADS_OFF, single if effect(pair)[0] else pair
 
 
 def _streams(

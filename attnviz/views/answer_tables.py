@@ -189,8 +189,8 @@ def ways_answer_bars(
 
 
 def answer_flips_finding(ways: Sequence[tuple[str, Trace]], base: Trace, query: int | None) -> str:
-    """Return a sentence on which heads, switched off, change the answer: `Switching off L1H0 and
-    L1H1 flips …`; empty if no position asks for one.
+    """Return a sentence on which heads, switched off, change the answer: `Without L1H0 and L1H1 the
+    model says "is" (99 %), not "are"`; empty if no position asks for one.
 
     `ways` are the names of switched-off heads with the Traces; `base` is the Trace with all heads
     on.
@@ -207,16 +207,27 @@ def answer_flips_finding(ways: Sequence[tuple[str, Trace]], base: Trace, query: 
         if trace is not base:
             changed += [(name, trace, change_count)] if change_count else []
             unchanged_names += [] if change_count else [name]
-    base_answer = _likeliest_answer_text(base_prediction, positions[0])
+    base_answer = bidi_isolated(base_prediction.answers[base_answers[0]])
     if not changed:
-        noun = f"answer: {base_answer}" if len(positions) == 1 else "answers"
+        answer = _likeliest_answer_text(base_prediction, positions[0])
+        noun = f"answer: {answer}" if len(positions) == 1 else "answers"
         return f"Switching off {or_list(unchanged_names)} does not change the {noun}"
     name, trace, count = changed[0]
-    others = f"; {or_list(unchanged_names)} does not" if unchanged_names else ""
     if len(positions) > 1:
+        others = f"; {or_list(unchanged_names)} does not" if unchanged_names else ""
         return f"Switching off {name} changes {count} of the {len(positions)} answers{others}"
-    answer = _likeliest_answer_text(require_prediction(trace), positions[0])
-    return f"Switching off {name} flips {base_answer} to {answer}{others}"
+    says = _says_text(require_prediction(trace), positions[0], base_answer)
+    text = f"Without {name} the model {says}"
+    if not unchanged_names:
+        return text
+    return f'{text}; without {or_list(unchanged_names)} it still says "{base_answer}"'
+
+
+def _says_text(prediction: Prediction, position: int, previous: str) -> str:
+    """Return `says "is" (99 %), not "are"`, the likeliest answer and a `previous` one."""
+    answer = prediction.best(position, 1)[0]
+    probability = percent_text(float(prediction.probabilities[position, answer]))
+    return f'says "{bidi_isolated(prediction.answers[answer])}" ({probability}), not "{previous}"'
 
 
 def _likeliest_answer_text(prediction: Prediction, position: int) -> str:
@@ -368,17 +379,15 @@ def _single_answer_sentence(prediction: Prediction, trace: Trace, position: int)
     previous_probability = percent_text(float(previous[previous_answer]))
     start = _without_heads_text(trace)
     if len(prediction.asked_positions) > 1:
-        start += f", {position_text[0].lower()}{position_text[1:]}"
+        start += f", {position_text[0].lower()}{position_text[1:]},"
     label, previous_label = (
         bidi_isolated(prediction.answers[index]) for index in (answer, previous_answer)
     )
     if answer != previous_answer:
-        return (
-            f"{start}: {label} ({probability}) instead of {previous_label} ({previous_probability})"
-        )
+        return f"{start} the model {_says_text(prediction, position, previous_label)}"
     is_same = probability == previous_probability
     change_text = "" if is_same else f", with all heads {previous_probability}"
-    return f"{start}: still {label} ({probability}{change_text})"
+    return f'{start} the model still says "{label}" ({probability}{change_text})'
 
 
 def _without_heads_text(trace: Trace) -> str:

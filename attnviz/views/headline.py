@@ -60,26 +60,9 @@ def parts_title(trace: Trace, show: Sequence[str] | None, query: int | None) -> 
     part_names = show or ("weights",)
     products = " and ".join(_product_equations(trace, part_names))
     if products or "weights" in part_names:
-        return products or _telling_title(trace, query) or weights_title(trace, query)
+        return products or weights_title(trace, query)
     words = and_list(list(dict.fromkeys(PARTS_BY_SHOW_NAME[name].words for name in part_names)))
     return f"{words[:1].upper()}{words[1:]} of {counted(len(trace.tokens), 'token')}"
-
-
-def _telling_title(trace: Trace, query: int | None) -> str:
-    """Return what a token of a trained transformer attends to more than other tokens do, as
-    inspecting it says; empty without a token, for one head, and where heads are switched off."""
-    layers = trace.attention_layers
-    has_heads = sum(layer.heads for layer in layers) > 1 and not any(each.off for each in layers)
-    if query is None or trace.trained is None or not has_heads:
-        return ""
-    # for trained transformers alone: other runs start without what inspects heads
-    from attnviz.analysis.inspection.inspect_options import InspectOptions
-    from attnviz.analysis.inspection.maps import build_maps
-    from attnviz.analysis.inspection.token_query import build_token_query
-    from attnviz.views.inspection.link_sentences import reading_title
-
-    options = InspectOptions()
-    return reading_title(build_token_query(build_maps(trace, options), options, query))
 
 
 def _product_equations(trace: Trace, show: Sequence[str]) -> Iterator[str]:

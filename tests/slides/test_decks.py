@@ -79,8 +79,8 @@ def deck(heads: View) -> Any:
 def test_all_heads_stand_together_first_and_then_each_alone(deck: Any) -> None:
     assert titles(deck) == [
         "Each token attends only to itself and earlier tokens",
-        'In head 0, "am" gives itself 66\u00a0% of its attention',
-        'In head 1, "am" gives itself 98\u00a0% of its attention',
+        "In head 0, each token divides its attention among the tokens that it may see",
+        "In head 1, each token divides its attention among the tokens that it may see",
     ]
 
 

@@ -39,6 +39,9 @@ from attnviz.wording.commands import changed_options
 from attnviz.wording.numbers import SUM_ROUNDING, share_text
 from attnviz.wording.words import and_list
 
+MIN_TELLING_LIFT = 0.1  # a weight above its base by less says little of its own query and key,
+CLEAR_LIFT = 0.5  # and one that is above it by more says much
+
 
 @dataclass(frozen=True, eq=False)
 class TokenQuery:
@@ -282,6 +285,36 @@ def build_token_query(
     return TokenQuery(options, row, tuple(MapRow(head_map, row) for head_map in maps))
 
 
+def most_telling_link(
+    maps: Sequence[Head], options: InspectOptions, query: int | None = None
+) -> TokenLink | None:
+    """Return the link whose weight exceeds its base most, in the map where it does: of all tokens
+    that see several keys, or of the query; no link to a special token. Of those that exceed it by
+    half, the longest: to tokens nearby much attention goes in any text. If none exceeds it by much,
+    return the largest weight of the query, or None.
+    """
+    best, telling = MIN_TELLING_LIFT, None
+    for head_map in maps:
+        row = MapRow(head_map, query or 0)
+        rows = FULL_SLICE if query is None else row.own_slice
+        patch = head_map.cells.window(rows, FULL_SLICE)
+        lifts = patch.values - np.nan_to_num(row.base.larger(rows))
+        has_choice = (~patch.hidden).sum(1, keepdims=True) > 1
+        is_example = has_choice & ~patch.hidden & ~row.base.special_keys
+        lifts = np.where(is_example, lifts, -np.inf)
+        lengths = abs(np.arange(lifts.shape[1]) - row.base.own_columns[rows, None])
+        worths = lifts + np.where(lifts >= CLEAR_LIFT, lengths, 0)
+        if worths.max(initial=-np.inf) > best:
+            best = float(worths.max())
+            place, column = divmod(int(worths.argmax()), worths.shape[1])
+            row = replace(row, row=row.row + place)
+            telling = TokenLink(TokenQuery(options, row.row, (row,)), column)
+    if telling is None and query is not None:
+        row = max((MapRow(head_map, query) for head_map in maps), key=lambda each: each.peak)
+        telling = TokenLink(TokenQuery(options, query, (row,)), row.top_column)
+    return telling
+
+
 def build_link(maps: Sequence[Head], options: InspectOptions) -> TokenLink:
     """Return the link from the token of `--from` to the token of `--to`; refuse it if every map
     masks it."""
@@ -334,20 +367,20 @@ class MapRow:
 
         It is `others.mean` of each link. Of long texts evenly spaced rows are measured.
         """
-        return np.asarray(self._base.of_same_key(self._own_row)[0])
+        return np.asarray(self.base.of_same_key(self.own_slice)[0])
 
     @cached_property
     def base_weights(self) -> Float[np.ndarray, "key"]:
         """The larger mean weight from other tokens: to each key, or at its distance; NaN where
         there are none."""
-        return np.asarray(self._base.larger(self._own_row)[0])
+        return np.asarray(self.base.larger(self.own_slice)[0])
 
     @property
-    def _own_row(self) -> slice:
+    def own_slice(self) -> slice:
         return slice(self.row, self.row + 1)
 
     @cached_property
-    def _base(self) -> BaseWeights:
+    def base(self) -> BaseWeights:
         rows, columns = self.map.rows, self.map.columns
         own_columns = np.full(len(rows), -1)
         if rows.tokens is columns.tokens:

@@ -8,18 +8,27 @@ condition and the sentence that is said when it holds.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from math import isnan
 
+import numpy as np
 import torch
 
 from attnviz.analysis.aspects import TEXT_ASPECT
 from attnviz.analysis.comparison import Alternative, Comparison
 from attnviz.analysis.measures import LargestChange, entropy, normalize_rows
-from attnviz.analysis.seeds import Repeats, Sweep
+from attnviz.analysis.seeds import Repeats, Sweep, has_random_weights
 from attnviz.heads.side import token_side
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.long_weights import LongWeights
-from attnviz.views.conclusions.findings import Finding, choose_sentence, choose_title, otherwise
+from attnviz.views.conclusions.findings import (
+    Finding,
+    Pair,
+    choose_sentence,
+    choose_title,
+    otherwise,
+)
 from attnviz.views.conclusions.mistake_findings import mistakes_sentence, mistakes_title
 from attnviz.views.conclusions.scaling_findings import SCALING_FINDINGS, ScalingFacts
 from attnviz.views.conclusions.sharpness_findings import (
@@ -29,8 +38,8 @@ from attnviz.views.conclusions.sharpness_findings import (
 )
 from attnviz.views.conclusions.sweep_findings import SWEEP_FINDINGS, SweepFacts
 from attnviz.views.heads.passages import counted_text
-from attnviz.views.heads.sentences import numbered_name
-from attnviz.views.measure_tables import alternative_name, compared_tokens
+from attnviz.views.heads.sentences import numbered_name, quoted_token
+from attnviz.views.measure_tables import alternative_name, compared_tokens, sweep_positions
 from attnviz.wording.numbers import (
     distinguishing_digits,
     fixed_text,
@@ -41,6 +50,9 @@ from attnviz.wording.numbers import (
 )
 from attnviz.wording.words import and_list, as_sentence
 
+MIN_OTHER_DIFFERENCE = 0.01  # of weights that are called different,
+MAX_EQUAL_DIFFERENCE = 1e-5  # and of those that are called the same
+MAX_BITS_OF_ONE_KEY = 0.5  # of a row in which one key gets about nine tenths
 NO_CHANGE = 1e-6  # changes up to this are rounding,
 ROUNDING_ASPECTS = ("dtype", "device")  # which these comparisons are about
 
@@ -55,12 +67,15 @@ def conclusion(
     """Return the sentence that sums up a comparison, or the same in a few words and without a full
     stop, as the title of a picture.
 
-    The first that applies decides: a `sweep` (how numbers change along it), mistakes among the
+    A title says what the comparison is for, where that is true of these numbers (ASPECT_TITLES).
+    Else the first that applies decides: a `sweep` (how numbers change along it), mistakes among the
     alternatives, no visible key at all, 'dtype' or 'device' (rounding), 'scale', else how sharp
     attention is. `repeats` that are not finite are ignored.
     """
     finite_repeats = repeats if repeats is not None and repeats.finite else None
     choose = choose_title if is_title else choose_sentence
+    if is_title and (title := _aspect_title(AspectFacts(comparison, sweep))):
+        return title
     if sweep is not None:
         return choose(SWEEP_FINDINGS, SweepFacts(comparison, sweep))
     if any(alternative.mistake for alternative in comparison.alternatives):
@@ -74,6 +89,112 @@ def conclusion(
     if comparison.by == "scale":
         return choose(SCALING_FINDINGS, ScalingFacts(comparison, finite_repeats))
     return choose(SHARPNESS_FINDINGS, SharpnessFacts(comparison, finite_repeats))
+
+
+@dataclass(frozen=True, eq=False)
+class AspectFacts:
+    """A comparison of all queries, and its numbers over seeds along a setting, if any."""
+
+    comparison: Comparison
+    sweep: Sweep | None
+
+    @property
+    def are_different(self) -> bool:
+        """Whether each alternative has other weights than the next one."""
+        weights = [each.weights for each in self.comparison.alternatives]
+        return all(
+            one.shape == other.shape and float((one - other).abs().max()) > MIN_OTHER_DIFFERENCE
+            for one, other in pairwise(weights)
+        )
+
+    @cached_property
+    def without_positions(self) -> Alternative | None:
+        """The alternative whose weights cannot depend on places: without positions or a mask."""
+        ways = (each for each in self.comparison.alternatives if each.name == "none")
+        way = next(ways, None)
+        if way is None or way.layer is None or not way.layer.has_product_scores:
+            return None
+        return way if way.uses_scores_alone and bool(way.visible.all()) else None
+
+    @cached_property
+    def twins(self) -> tuple[int, int] | None:
+        """The first two places of the same token, if their rows are the same without positions."""
+        if self.without_positions is None:
+            return None
+        ids, weights = self.without_positions.tokens.ids, self.without_positions.weights
+        pairs = ((ids.index(each), at) for at, each in enumerate(ids) if each in ids[:at])
+        first, second = next(pairs, (0, 0))
+        difference = float((weights[:, first] - weights[:, second]).abs().max())
+        return (first, second) if second and difference <= MAX_EQUAL_DIFFERENCE else None
+
+    def entropy(self, series: str) -> Pair:
+        """Return the entropy of a row at the least and the greatest value of the sweep."""
+        if self.sweep is None:  # of a single draw
+            return Pair(torch.zeros(1), torch.zeros(1))
+        numbers, (values, _) = self.sweep.curves["entropy"][series], sweep_positions(self.sweep)
+        return Pair(numbers[int(np.argmin(values))], numbers[int(np.argmax(values))])
+
+    @property
+    def is_all_or_nothing(self) -> bool:
+        """Whether the wider vectors are, the clearer it is that one key gets nearly all, but that
+        several do where scores are divided.
+        """
+        unscaled, scaled = self.entropy("unscaled"), self.entropy("scaled")
+        is_one_key = unscaled.direction < 0 and unscaled.medians[1] < MAX_BITS_OF_ONE_KEY
+        return is_one_key and scaled.medians[1] > 1
+
+
+def _aspect_title(facts: AspectFacts) -> str:
+    """Return what a comparison of all queries is for; empty if that is not true of its numbers."""
+    comparison = facts.comparison
+    if comparison.query is not None or _all_masked(comparison):
+        return ""
+    titles = (each for each in ASPECT_TITLES if each.name == comparison.by and each.holds(facts))
+    return next((each.sentence(facts) for each in titles), "")
+
+
+def _twins_title(facts: AspectFacts) -> str:
+    assert facts.twins is not None
+    assert facts.without_positions is not None
+    names = [quoted_token(facts.without_positions.tokens, place) for place in facts.twins]
+    return f"Without positions, {and_list(names)} have the same row"
+
+
+def _token_counts_title(facts: AspectFacts) -> str:
+    ways = facts.comparison.alternatives
+    counts = [f"{len(each.tokens):,} in {each.name}" for each in ways]
+    return f"The same text is cut into different tokens: {and_list(counts)}"
+
+
+# What the comparison by an aspect, the name, is for: the first that is true of the numbers.
+ASPECT_TITLES: tuple[Finding[AspectFacts], ...] = (
+    Finding("positions", lambda facts: facts.twins is not None, _twins_title),
+    Finding(
+        "positions",
+        lambda facts: facts.without_positions is not None,
+        lambda _: "Without positions, the order of the tokens changes no weight",
+    ),
+    Finding(
+        "dim",
+        lambda facts: facts.is_all_or_nothing,
+        lambda _: "Without √d_k, wide vectors make the softmax all-or-nothing",
+    ),
+    Finding(
+        "temperature",
+        lambda facts: min(facts.entropy(each).direction for each in ("unscaled", "scaled")) > 0,
+        lambda _: "The higher the temperature, the more even the attention",
+    ),
+    Finding(
+        "tokenizer",
+        lambda facts: len({len(each.tokens) for each in facts.comparison.alternatives}) > 1,
+        _token_counts_title,
+    ),
+    Finding(
+        "seed",
+        lambda facts: facts.are_different and has_random_weights(facts.comparison),
+        lambda _: "Another seed, another pattern: these are random vectors",
+    ),
+)
 
 
 def _all_masked(comparison: Comparison) -> bool:

@@ -17,6 +17,7 @@ from attnviz.views.measure_tables import mean_measures
 from attnviz.wording.words import and_list
 
 MIN_VISIBLE_EFFECT = 1e-4  # smaller effects do not count as a symptom
+NUMBER_WORDS = {1: "One", 2: "Two", 3: "Three"}
 MAX_SUM_ERROR = 0.01  # of a sum of weights in half precision
 
 SeedRange = tuple[float, float, float]  # minimum, median, maximum over seeds
@@ -108,25 +109,32 @@ def mistakes_sentence(comparison: Comparison, repeats: Repeats | None) -> str:
 
 
 def mistakes_title(comparison: Comparison, repeats: Repeats | None) -> str:
-    """Return the first and worst group of symptoms of `mistakes_sentence` alone, as a title."""
+    """Return how many mistakes let hidden tokens through; without any, the first group of symptoms
+    of `mistakes_sentence` alone.
+    """
+    if leaks := sum(flaw.leaks for flaw in _flaws(comparison, repeats)):
+        verb = "mistake lets" if leaks == 1 else "mistakes let"
+        return f"{NUMBER_WORDS.get(leaks, leaks)} common {verb} hidden tokens through"
     worst = _symptom_texts(comparison, repeats)[0]
     return f"{worst[:1].upper()}{worst[1:]}"
 
 
-def _symptom_texts(comparison: Comparison, repeats: Repeats | None) -> list[str]:
-    """Return the text of each symptom with the mistakes that have it, the worst first.
-
-    With at least 10 seeds in `repeats` all of them are judged, else the weights shown.
-    """
+def _flaws(comparison: Comparison, repeats: Repeats | None) -> list[Flaw]:
+    """Return the mistakes, over at least 10 seeds in `repeats`, else in the weights shown."""
     enough_repeats = _enough_repeats(repeats)
-    flaws = [
+    return [
         _flaw_over_seeds(alternative.name, index, enough_repeats)
         if enough_repeats
         else _flaw_as_shown(comparison, alternative)
         for index, alternative in enumerate(comparison.alternatives)
         if alternative.mistake
     ]
-    return list(_grouped_symptom_texts(flaws, is_one_row=comparison.query is not None))
+
+
+def _symptom_texts(comparison: Comparison, repeats: Repeats | None) -> list[str]:
+    """Return the text of each symptom with the mistakes that have it, the worst first."""
+    flaws, is_one_row = _flaws(comparison, repeats), comparison.query is not None
+    return list(_grouped_symptom_texts(flaws, is_one_row=is_one_row))
 
 
 def _enough_repeats(repeats: Repeats | None) -> Repeats | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,16 +12,6 @@ from attnviz.cells import Cells, CellValues, Patch
 from attnviz.views.attention_facts import TWO_DIGIT_TOLERANCE
 
 MIN_CLEAR_LEAD = 0.005  # over all other weights, for a weight that is named alone
-
-
-@dataclass(frozen=True)
-class StrongestLink:
-    """The query and key of a head's largest weight, that weight, and the second largest weight."""
-
-    query: int
-    key: int
-    weight: float
-    next_weight: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,31 +77,13 @@ class RowFacts:
         return float(self._patch.values[:, ::-1].diagonal().min(initial=1.0))
 
     @cached_property
-    def strongest_link(self) -> StrongestLink | None:
-        """The largest weight among rows with a choice; None without such a row."""
-        rows, values = self._choice_rows, self._patch.values[self._choice_rows]
-        if not len(rows):
-            return None
-        next_, best = np.partition(values.ravel(), -2)[-2:]
-        row, key = divmod(int(values.argmax()), values.shape[1])
-        return StrongestLink(self.first_row + int(rows[row]), key, float(best), float(next_))
-
-    def links_near(self, weight: float, max_links: int) -> list[tuple[int, int]]:
-        """Return query and key of each weight, in rows with a choice, that is at least `weight` or
-        hardly smaller.
-
-        The list is empty if there are more than `max_links`: then weights are about even.
+    def favourites(self) -> Int[np.ndarray, "row"]:
+        """The key to which each row attends most, by a clear lead; -1 where there is no choice or
+        no such key.
         """
-        close = np.argwhere(self._patch.values[self._choice_rows] >= weight - MIN_CLEAR_LEAD)
-        if len(close) > max_links:
-            return []
-        return [(self.first_row + int(self._choice_rows[row]), int(key)) for row, key in close]
-
-    @cached_property
-    def favourite_keys(self) -> Counter[int]:
-        """How many rows with a choice attend most to each key, by a clear lead."""
-        values = self._patch.values[self._choice_rows]
-        if not len(values):
-            return Counter()
+        values = self._patch.values
+        if values.shape[1] < 2:
+            return np.full(len(values), -1)
         next_, best = np.partition(values, -2, axis=1)[:, -2:].T
-        return Counter(values.argmax(1)[best - next_ > MIN_CLEAR_LEAD].tolist())
+        is_clear = (best - next_ > MIN_CLEAR_LEAD) & (self._visible_counts > 1)
+        return np.where(is_clear, values.argmax(1), -1)

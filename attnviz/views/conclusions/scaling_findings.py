@@ -297,8 +297,9 @@ SCALING_FINDINGS: tuple[Finding[ScalingFacts], ...] = (
             facts.seed_count > 0 and facts.token_counts_over_seeds.differs_clearly(TOKEN_AMOUNT)
         ),
         _changed_count_over_seeds,
-        lambda facts: _spread_title(
-            facts, *facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT)
+        lambda facts: (
+            _spread_title(facts, *facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT))
+            + f" (median of {facts.seed_count:,} seeds)"
         ),
     ),
     Finding(

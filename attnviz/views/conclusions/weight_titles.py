@@ -1,44 +1,52 @@
-"""Titles above pictures of weights: top keys, largest weight, even rows.
+"""Titles above pictures of weights: WEIGHT_FINDINGS, in order of worth.
 
-Titles are about all shown heads, or about what one token attends to in them. Each table lists
-findings: the first whose condition holds is the title.
+Titles are about all shown heads, or about what one token attends to in them. The first finding
+whose condition holds is the title. Of random numbers it is what the variant does, never what a word
+attends to: another seed would give another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product, starmap
 from math import floor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attnviz.attention.mistakes import MISTAKES
 from attnviz.cells import StoredCells
+from attnviz.heads.head import Head
+from attnviz.heads.side import token_side
 from attnviz.tokens.tokens import Tokens
+from attnviz.traces.models.answers import Prediction
+from attnviz.traces.randomness import random_weight_sources
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.attention_facts import MaskShape, find_mask_shape, has_symptom
 from attnviz.views.conclusions.findings import Finding, choose_sentence, otherwise
-from attnviz.views.conclusions.row_facts import MIN_CLEAR_LEAD, RowFacts, StrongestLink
+from attnviz.views.conclusions.row_facts import RowFacts
 from attnviz.views.grids.axes import ALL_MASKED_TEXT
 from attnviz.views.heads.sentences import (
     ITSELF,
     attends_most,
     attends_to,
     gives,
-    heads_text,
     quoted_token,
     visible_keys_text,
 )
 from attnviz.views.reading import attention_head_name
-from attnviz.wording.numbers import fixed_text, percent_text
-from attnviz.wording.words import and_list, counted
+from attnviz.wording.numbers import percent_text
+from attnviz.wording.words import and_list, bidi_isolated, counted
+
+if TYPE_CHECKING:
+    from attnviz.analysis.inspection.token_query import TokenLink
 
 MAX_EQUAL_UNEVENNESS = 0.01  # of an even share, for weights that are called equal
 MAX_SLIGHT_UNEVENNESS = 0.15  # of an even share, for weights that are called almost equal
 MAJORITY_SHARE = 0.5  # of a token's attention
-MIN_ROWS_FOR_MOST = 3  # a title says "most tokens" only of at least so many
+MAX_LISTED_ANSWERS = 8
 IN_PICTURE = "the picture below the title shows what all other tokens give and get"
 
 
@@ -48,29 +56,45 @@ class ShownHead:
 
     name: str
     layer: Layer
+    number: int
     rows: RowFacts
     keys: Tokens
 
     @property
     def opening(self) -> str:
-        """The words `In L1H0, ` to begin a sentence; empty for a head without a name."""
+        """The words `In L0H1, ` to begin a sentence; empty for a head without a name."""
         return f"In {self.name}, " if self.name else ""
 
-
-HeadLink = tuple[ShownHead, StrongestLink]
+    def all_rows(self, tokens: Tokens) -> Head:
+        """Return the head with the rows of all tokens, which base rates are taken from."""
+        cells, rows = self.layer.weights.cells("mixing", self.number), token_side(tokens)
+        columns = rows if self.keys is tokens else token_side(self.keys)
+        return Head(self.name, cells, rows, columns, self.layer, self.number)
 
 
 @dataclass(frozen=True, eq=False)
 class ShownWeights:
-    """The weights in a picture: those of every active head, in all rows or in one query's."""
+    """The weights in a picture: those of every active head, or of one; in all rows or in one
+    query's.
+    """
 
     trace: Trace
     heads: tuple[ShownHead, ...]
     query: int | None = None
+    of_one_head: bool = False  # although the trace may have others
 
     @property
     def tokens(self) -> Tokens:
         return self.trace.tokens
+
+    @cached_property
+    def is_random(self) -> bool:
+        return bool(random_weight_sources(self.trace))
+
+    @property
+    def of_all(self) -> bool:
+        """Whether all rows of all heads are shown, so that the title is about the attention."""
+        return self.query is None and not self.of_one_head
 
     @property
     def rows_sum_to_one(self) -> bool:
@@ -83,6 +107,11 @@ class ShownWeights:
     @property
     def rows_with_choice(self) -> int:
         return sum(head.rows.rows_with_choice for head in self.heads)
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether rows sum to 1, and some see several keys."""
+        return self.rows_sum_to_one and self.rows_with_choice > 0
 
     @property
     def unevenness(self) -> float:
@@ -120,72 +149,70 @@ class ShownWeights:
         return any(head.rows.cells.has_hidden for head in self.heads)
 
     @cached_property
-    def link(self) -> HeadLink | None:
-        """The head and link with the largest weight; None if another is hardly smaller.
+    def telling_link(self) -> TokenLink | None:
+        """The link, of one query if one is shown, whose weight exceeds its base rate most.
 
-        Only rows with more than one visible key count.
+        None for random numbers, and where no weight says much of its own query and key.
         """
-        links = [(head, link) for head in self.heads if (link := head.rows.strongest_link)]
-        if not links:
+        if self.is_random or not self.has_choice:
             return None
-        head, best = max(links, key=lambda head_and_link: head_and_link[1].weight)
-        other_weights = [link.weight for _, link in links if link is not best]
-        next_weight = max([best.next_weight, *other_weights])
-        reads_same = percent_text(best.weight) == percent_text(next_weight)
-        is_clear = best.weight - next_weight > MIN_CLEAR_LEAD and not reads_same
-        return (head, best) if is_clear else None
+        # for given numbers alone: random ones start without what inspects heads
+        from attnviz.analysis.inspection.inspect_options import InspectOptions
+        from attnviz.analysis.inspection.token_query import most_telling_link
+
+        heads = [head.all_rows(self.tokens) for head in self.heads]
+        return most_telling_link(heads, InspectOptions(), self.query)
 
     @property
-    def asked_position(self) -> int | None:
-        """The position of `query`; without one, of the answer that counts most; None if there is
-        none.
+    def asked(self) -> tuple[Prediction, int] | None:
+        """The answers of a small model, and a position that asks for one: the query, or the last;
+        None for other traces, for one head, and if no such position asks.
         """
         prediction = self.trace.prediction
-        if self.query is not None or prediction is None:
-            return self.query
-        return prediction.main_position
+        if prediction is None or self.trace.model is None or self.of_one_head:
+            return None
+        asking = [at for at in prediction.asked_positions if self.query in (None, at)]
+        return (prediction, asking[-1]) if asking else None
 
     @cached_property
-    def majority_link(self) -> HeadLink | None:
-        """The only shown head, and the link of the asked token to the key that gets more than half
-        of its attention.
-
-        None without such a token or key, for several heads, and if the token sees one key only.
+    def read_for_answer(self) -> tuple[list[ShownHead], int] | None:
+        """The heads of the last layer in which any head gives another token most of the attention
+        of the token that asks for an answer, and the token that most of these heads read.
         """
-        position, head = self.asked_position, self.heads[0]
-        if position is None or len(self.heads) > 1 or not self.rows_sum_to_one:
+        if self.asked is None or not self.rows_sum_to_one:
             return None
-        weights = head.rows.weights_of(position)
-        key, has_choice = int(weights.argmax()), len(head.rows.visible_keys(position)) > 1
-        link = StrongestLink(position, key, float(weights[key]), 0.0)
-        return (head, link) if link.weight > MAJORITY_SHARE and has_choice else None
-
-    @cached_property
-    def agreement(self) -> tuple[list[ShownHead], int] | None:
-        """The heads of the last layer in which all give one key most of the asked token's
-        attention, and that key.
-
-        None without such a token, if it can attend to one key only, and if no layer with several
-        heads agrees.
-        """
-        position = self.asked_position
-        if position is None or not self.rows_sum_to_one:
-            return None
+        _, position = self.asked
         for layer in reversed(self.trace.layers):
-            heads = [head for head in self.heads if head.layer is layer]
-            rows = [head.rows.weights_of(position) for head in heads]
-            keys = {int(row.argmax()) for row in rows}
-            have_majority = all(float(row.max()) > MAJORITY_SHARE for row in rows)
-            has_choice = any(len(head.rows.visible_keys(position)) > 1 for head in heads)
-            if len(heads) > 1 and len(keys) == 1 and have_majority and has_choice:
-                return heads, keys.pop()
+            keys = {
+                head: int(weights.argmax())
+                for head in self.heads
+                if head.layer is layer
+                and (weights := head.rows.weights_of(position)).max() > MAJORITY_SHARE
+                and weights.argmax() != position
+            }
+            if keys:
+                key, _ = Counter(keys.values()).most_common(1)[0]
+                return [head for head in keys if keys[head] == key], key
         return None
 
     @property
-    def is_even(self) -> bool:
-        """Whether rows sum to 1, any has several visible keys, and all weights are equal shares."""
-        has_choice = self.rows_sum_to_one and self.rows_with_choice > 0
-        return has_choice and self.unevenness < MAX_EQUAL_UNEVENNESS
+    def copies(self) -> bool:
+        """Whether what is read for the answer follows an earlier copy of the token that asks."""
+        if self.asked is None or self.read_for_answer is None:
+            return False
+        (prediction, position), (_, key) = self.asked, self.read_for_answer
+        is_copy = 0 < key < position and self.tokens.ids[key - 1] == self.tokens.ids[position]
+        return is_copy and prediction.predicts == "next"
+
+    @cached_property
+    def split_rows(self) -> int:
+        """How many tokens attend most, by a clear lead, to different keys in different heads; 0 if
+        no layer has several heads, or if they attend to different sequences."""
+        several = max(sum(h.layer is head.layer for h in self.heads) for head in self.heads)
+        if several < 2 or not self.of_all or not self.is_self_attention:
+            return 0
+        favourites = np.stack([head.rows.favourites for head in self.heads])
+        return sum(len({*row.tolist()} - {-1}) > 1 for row in favourites.T)
 
     @property
     def depends_on_distance(self) -> bool:
@@ -199,7 +226,7 @@ class ShownWeights:
         if not {"visible", "hidden", "mask", "scores"}.isdisjoint(trace.layers[0].given):
             return False
         is_biased = all(head.layer.attended.bias is not None for head in self.heads)
-        return is_biased and self.rows_sum_to_one and self.rows_with_choice > 0
+        return is_biased and self.has_choice
 
     @property
     def least_self_weight(self) -> float:
@@ -217,31 +244,6 @@ class ShownWeights:
             return 0.0
         return min(head.rows.least_mirrored_weight for head in self.heads)
 
-    @cached_property
-    def column(self) -> tuple[int, int] | None:
-        """The key to which most tokens attend most, and how many do.
-
-        None if several heads are shown, if too few tokens have a choice, or if no key has a
-        majority.
-        """
-        if len(self.heads) > 1 or self.rows_with_choice < MIN_ROWS_FOR_MOST:
-            return None
-        key, count = next(iter(self.heads[0].rows.favourite_keys.most_common(1)), (0, 0))
-        return (key, count) if count > MAJORITY_SHARE * self.rows_with_choice else None
-
-    @cached_property
-    def similar_links(self) -> list[tuple[int, int]]:
-        """Query and key of the two or three strongest links, if about equal and to one key.
-
-        Empty if more are about equal, for several heads, and if one query is shown.
-        """
-        best = self.heads[0].rows.strongest_link
-        if best is None or len(self.heads) > 1 or self.query is not None:
-            return []
-        links = self.heads[0].rows.links_near(best.weight, MIN_ROWS_FOR_MOST)
-        one_key = len({key for _, key in links}) == 1
-        return links if one_key and len(links) > 1 else []
-
     @property
     def only_keys(self) -> set[int]:
         """The keys that the one shown query may attend to, if it has at most one in each head.
@@ -254,33 +256,13 @@ class ShownWeights:
             return set()
         return {key for head in self.heads for key in head.rows.visible_keys(self.query)}
 
-    @cached_property
-    def top_keys(self) -> list[tuple[int, float]]:
-        """The three keys to which the one shown query attends most in the first head, and their
-        weights."""
-        assert self.query is not None
-        weights = self.heads[0].rows.weights_of(self.query)
-        return [(int(key), float(weights[key])) for key in np.argsort(-weights, kind="stable")[:3]]
-
-    @property
-    def has_two_top_keys(self) -> bool:
-        """Whether two keys together have more than half of the query's attention in the only head,
-        and clearly more each than any other."""
-        if len(self.heads) > 1 or self.rows_with_choice == 0 or not self.rows_sum_to_one:
-            return False
-        (_, first), (_, second), *other_keys = self.top_keys
-        third = other_keys[0][1] if other_keys else 0.0
-        leads = min(first - second, second - third)
-        is_clear = percent_text(second) != percent_text(third) and leads > MIN_CLEAR_LEAD
-        return first + second > MAJORITY_SHARE and is_clear
-
     @property
     def reader(self) -> str:
         """The subject of a title: `Each token`, or `In head 1, "it"`."""
-        if self.query is None:
-            return "Each token"
-        head_text = self.heads[0].opening if len(self.heads) == 1 else ""
-        return f"{head_text}{quoted_token(self.tokens, self.query)}"
+        opening = self.heads[0].opening if len(self.heads) == 1 else ""
+        if self.query is not None:
+            return f"{opening}{quoted_token(self.tokens, self.query)}"
+        return f"{opening}each token" if opening else "Each token"
 
     @property
     def all_visible_text(self) -> str:
@@ -298,21 +280,18 @@ def weights_title(trace: Trace, query: int | None = None) -> str:
 
     Heads that are switched off do not count; if all are, the title states that.
     """
-    return choose_sentence(*shown_weights(trace, query))
+    return choose_sentence(WEIGHT_FINDINGS, shown_weights(trace, query))
 
 
-def shown_weights(
-    trace: Trace, query: int | None
-) -> tuple[tuple[Finding[ShownWeights], ...], ShownWeights]:
-    """Return the table of titles for all heads of a trace that are on, and what they are about."""
+def shown_weights(trace: Trace, query: int | None) -> ShownWeights:
+    """Return the weights of all heads of a trace that are on, or of one query in them."""
     heads = tuple(
         _shown_head(trace, layer, number, query)
         for layer in trace.attention_layers
         for number in range(layer.heads)
         if number not in layer.off
     )
-    table = ALL_HEADS_FINDINGS if query is None else QUERY_FINDINGS
-    return table, ShownWeights(trace, heads, query)
+    return ShownWeights(trace, heads, query)
 
 
 def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | None = None) -> str:
@@ -328,9 +307,8 @@ def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | Non
 
 def one_head_title(trace: Trace, layer: Layer, number: int, query: int | None = None) -> str:
     """Return the title for the weights of one head, or for one query in it, even if it is off."""
-    table = HEAD_FINDINGS if query is None else QUERY_FINDINGS
     heads = (_shown_head(trace, layer, number, query),)
-    return choose_sentence(table, ShownWeights(trace, heads, query))
+    return choose_sentence(WEIGHT_FINDINGS, ShownWeights(trace, heads, query, of_one_head=True))
 
 
 def _shown_head(trace: Trace, layer: Layer, number: int, query: int | None) -> ShownHead:
@@ -339,7 +317,8 @@ def _shown_head(trace: Trace, layer: Layer, number: int, query: int | None) -> S
     if query is not None:
         row = rows.cells.row(query)
         rows = RowFacts(StoredCells(row.values, row.hidden), query)
-    return ShownHead(_shown_head_name(trace, layer, number), layer, rows, trace.keys_of(layer))
+    name = _shown_head_name(trace, layer, number)
+    return ShownHead(name, layer, number, rows, trace.keys_of(layer))
 
 
 def _shown_head_name(trace: Trace, layer: Layer, number: int) -> str:
@@ -355,74 +334,71 @@ def _mistake_title(facts: ShownWeights) -> str:
     return f"✗ {mistake.about if all(starmap(has_symptom, pairs)) else mistake.cause}"
 
 
-def _link_names(facts: ShownWeights, head_link: HeadLink) -> tuple[str, str]:
-    """Return the query of a link as the subject of a title, and its key."""
-    head, link = head_link
-    query_name = quoted_token(facts.tokens, link.query)
-    return f"{head.opening}{query_name}", facts.key_text(head, link.query, link.key)
+def _telling_link_title(facts: ShownWeights) -> str:
+    """Return `In head 1, "it" gives "animal" 95 % of its attention; the others give it 9 %`."""
+    from attnviz.views.inspection.link_sentences import telling_link_sentence
+
+    assert facts.telling_link is not None
+    return telling_link_sentence(facts.telling_link)
 
 
-def _link_title(facts: ShownWeights, head_link: HeadLink | None) -> str:
-    """Return `In head 1, "this" gives "am" 74 % of its attention`."""
-    assert head_link is not None
-    return gives(*_link_names(facts, head_link), percent_text(head_link[1].weight))
+def _answer_text(facts: ShownWeights) -> str:
+    """Return `the answer is "are" (99.9 %)`."""
+    assert facts.asked is not None
+    prediction, position = facts.asked
+    answer = prediction.best(position, 1)[0]
+    probability = percent_text(float(prediction.probabilities[position, answer]))
+    return f'the answer is "{bidi_isolated(prediction.answers[answer])}" ({probability})'
 
 
-def _largest_weight_title(facts: ShownWeights) -> str:
-    """Return the largest weight as a title, for weights whose rows do not sum to 1."""
-    assert facts.link is not None
-    query_name, key_name = _link_names(facts, facts.link)
-    weight = fixed_text(facts.link[1].weight, 2)
-    return f"{query_name} gives {key_name} the largest weight, {weight}"
+def _read_for_answer_title(facts: ShownWeights) -> str:
+    """Return `"?" attends most to "keys" in L1H0 and L1H1; the answer is "are" (99.9 %)`; of
+    an earlier copy, which heads find it: `L1H0 finds the earlier "a" and reads "c" after it; …`.
+    """
+    assert facts.asked is not None
+    assert facts.read_for_answer is not None
+    (_, position), (heads, key) = facts.asked, facts.read_for_answer
+    where = and_list([head.name for head in heads])
+    query_name, key_name = (quoted_token(facts.tokens, each) for each in (position, key))
+    if facts.copies:
+        finds, reads = ("finds", "reads") if len(heads) == 1 else ("find", "read")
+        earlier = quoted_token(facts.tokens, key - 1)
+        found = f"{where or 'The head'} {finds} the earlier {earlier} and {reads} {key_name}"
+        return f"{found} after it; {_answer_text(facts)}"
+    most = attends_most(query_name, key_name)
+    return f"{most}{f' in {where}' * bool(where)}; {_answer_text(facts)}"
 
 
-def _agreeing_layer_title(facts: ShownWeights) -> str:
-    """Return `"it" gives "cat" 80 % or more of its attention in both heads of layer 1`."""
-    position = facts.asked_position
-    assert facts.agreement is not None
-    assert position is not None
-    heads, key = facts.agreement
-    share = _common_share_text([float(head.rows.weights_of(position)[key]) for head in heads])
-    layer_text = f" of layer {heads[0].layer.layer}" if len(facts.trace.layers) > 1 else ""
-    whom = facts.key_text(heads[0], position, key)
-    text = gives(quoted_token(facts.tokens, position), whom, share)
-    return f"{text} in {heads_text(len(heads), len(heads))}{layer_text}"
+def _mirrored_title(facts: ShownWeights) -> str:
+    """Return that tokens attend to the mirrored place, and what a model answers at all of them."""
+    text = attends_to("Each token", "the one at the mirrored place", "mostly")
+    prediction = facts.trace.prediction
+    if prediction is None or len(prediction.asked_positions) < len(facts.tokens):
+        return text
+    best = [prediction.answers[prediction.best(at, 1)[0]] for at in prediction.asked_positions]
+    answers = " ".join(map(bidi_isolated, best[:MAX_LISTED_ANSWERS]))
+    return f"{text}; the answers: {answers}{' …' * (len(best) > MAX_LISTED_ANSWERS)}"
 
 
-def _column_title(facts: ShownWeights) -> str:
-    """Return `Most tokens attend most to "cat"`, or `All tokens …`."""
-    assert facts.column is not None
-    key, count = facts.column
-    readers = f"{'All' if count == len(facts.tokens) else 'Most'} tokens"
-    return attends_most(readers, quoted_token(facts.heads[0].keys, key), verb="attend")
+def _mostly_itself_title(facts: ShownWeights) -> str:
+    """Return `Each token gives itself 74 % or more of its attention`, or why if vectors are
+    compared with themselves."""
+    least = f"{percent_text(floor(100 * facts.least_self_weight) / 100)} or more"
+    if facts.trace.variant.projected:
+        return gives(facts.reader, ITSELF, least)
+    return f"{facts.reader} gives itself {least}: its vector matches itself best"
 
 
-def _similar_links_title(facts: ShownWeights) -> str:
-    """Return `"am" and "this" each give "am" 99 % of their attention`."""
-    head, links = facts.heads[0], facts.similar_links
-    names, key = and_list([quoted_token(facts.tokens, query) for query, _ in links]), links[0][1]
-    share = _common_share_text([float(head.rows.weights_of(query)[key]) for query, _ in links])
-    return gives(names, quoted_token(head.keys, key), share, verb="each give", whose="their")
-
-
-def _common_share_text(weights: Sequence[float]) -> str:
-    """Return weights as one share if all are written alike, else the smallest: `40 % or more`."""
-    least, most = percent_text(min(weights)), percent_text(max(weights))
-    return least if least == most else f"{_percent_at_least(min(weights))} or more"
-
-
-def _percent_at_least(share: float) -> str:
-    return percent_text(floor(100 * share) / 100)
-
-
-def _plain_title(facts: ShownWeights) -> str:
-    """Return a title that only states what is shown, because nothing stands out."""
-    where = f" in {facts.heads[0].name}" if facts.heads[0].name else ""
-    if len(facts.heads) > 1:
-        where = f" in {counted(len(facts.heads), 'head')}"
-    if facts.query is not None or len(facts.tokens) == 1:
-        return f"What {quoted_token(facts.tokens, facts.query or 0)} attends to{where}"
-    return f"Attention between {counted(len(facts.tokens), 'token')}{where}"
+def _shares_title(facts: ShownWeights) -> str:
+    """Return among how many tokens attention is divided: `Each token divides its attention among
+    all 4 tokens: every row sums to 1`."""
+    whom = "the tokens that it may see"
+    if not facts.has_masked_keys:
+        whom = f"all {counted(len(facts.heads[0].keys), 'token')}"
+    text = f"{facts.reader} divides its attention among {whom}"
+    if facts.of_one_head:
+        return text
+    return f"{text}: {'every' if facts.query is None else 'the'} row sums to 1"
 
 
 def _only_key_title(facts: ShownWeights) -> str:
@@ -432,163 +408,122 @@ def _only_key_title(facts: ShownWeights) -> str:
     return attends_to(facts.reader, key, "only")
 
 
-def _two_keys_title(facts: ShownWeights) -> str:
-    """Return `"it" attends mostly to itself (46 %) and "crossing" (16 %)`."""
-    assert facts.query is not None
-    first, second = (
-        f"{facts.key_text(facts.heads[0], facts.query, key)} ({percent_text(share)})"
-        for key, share in facts.top_keys[:2]
-    )
-    return attends_to(facts.reader, f"{first} and {second}", "mostly")
-
-
-HEADS_OFF_FINDING: Finding[ShownWeights] = Finding(
-    "all heads are off", lambda facts: not facts.heads, lambda _: "Every head is switched off"
-)
-MISTAKE_FINDING: Finding[ShownWeights] = Finding(
-    "a mistake", lambda facts: facts.mistake != "", _mistake_title
-)
-ONE_TOKEN_FINDING: Finding[ShownWeights] = Finding(
-    "one token",
-    lambda facts: (
-        facts.is_self_attention
-        and facts.rows_sum_to_one
-        and len(facts.tokens) == 1
-        and not facts.rows_are_blind
-    ),
-    lambda facts: attends_to(
-        quoted_token(facts.tokens, 0), "itself: there is no other token", "only"
-    ),
-)
-EVEN_FINDING: Finding[ShownWeights] = Finding(
-    "equal shares",
-    lambda facts: facts.is_even,
-    lambda facts: attends_to(facts.reader, facts.all_visible_text, "equally"),
-)
-AGREEING_LAYER_FINDING: Finding[ShownWeights] = Finding(
-    "all heads of a layer",
-    lambda facts: facts.agreement is not None,
-    _agreeing_layer_title,
-    amount=IN_PICTURE,
-)
-ASKED_TOKEN_FINDING: Finding[ShownWeights] = Finding(
-    "what is asked",
-    lambda facts: facts.is_self_attention and facts.majority_link is not None,
-    lambda facts: _link_title(facts, facts.majority_link),
-    amount=IN_PICTURE,
-)
-LARGEST_WEIGHT_FINDING: Finding[ShownWeights] = Finding(
-    "no shares",
-    lambda facts: not facts.rows_sum_to_one and facts.link is not None,
-    _largest_weight_title,
-)
-ALMOST_EVEN_FINDING: Finding[ShownWeights] = Finding(
-    "almost even",
-    lambda facts: (
-        facts.rows_sum_to_one
-        and facts.rows_with_choice > 0
-        and facts.unevenness < MAX_SLIGHT_UNEVENNESS
-    ),
-    lambda facts: attends_to(facts.reader, facts.all_visible_text, "almost equally"),
-)
-STRONGEST_LINK_FINDING: Finding[ShownWeights] = Finding(
-    "the strongest link",
-    lambda facts: facts.rows_sum_to_one and facts.link is not None,
-    lambda facts: _link_title(facts, facts.link),
-    amount=IN_PICTURE,
-)
-PLAIN_FINDING: Finding[ShownWeights] = Finding("nothing stands out", otherwise, _plain_title)
-
-
-ALL_HEADS_FINDINGS: tuple[Finding[ShownWeights], ...] = (
-    HEADS_OFF_FINDING,
-    MISTAKE_FINDING,
+WEIGHT_FINDINGS: tuple[Finding[ShownWeights], ...] = (
     Finding(
-        "no token sees any",
-        lambda facts: facts.rows_are_blind,
-        lambda _: "No token attends to any: everything is hidden",
-    ),
-    ONE_TOKEN_FINDING,
-    EVEN_FINDING,
-    Finding(
-        "by distance alone",
-        lambda facts: facts.depends_on_distance,
-        lambda _: "The nearer a token, the more attention it gets",
-    ),
-    AGREEING_LAYER_FINDING,
-    ASKED_TOKEN_FINDING,
-    Finding(
-        "a mask",
-        lambda facts: facts.visible_by_mask != "",
-        lambda facts: attends_to(facts.reader, facts.visible_by_mask, "only"),
+        "all heads are off", lambda facts: not facts.heads, lambda _: "Every head is switched off"
     ),
     Finding(
-        "nothing ahead",
-        lambda facts: facts.shape is not None and facts.shape.causal,
-        lambda _: "No token attends to a later one",
-    ),
-    LARGEST_WEIGHT_FINDING,
-    ALMOST_EVEN_FINDING,
-    Finding(
-        "mostly itself",
-        lambda facts: facts.rows_sum_to_one and facts.least_self_weight > MAJORITY_SHARE,
-        lambda facts: gives(
-            "Each token", ITSELF, f"{_percent_at_least(facts.least_self_weight)} or more"
-        ),
-        amount=IN_PICTURE,
-    ),
-    Finding(
-        "mirrored",
-        lambda facts: facts.rows_sum_to_one and facts.least_mirrored_weight > MAJORITY_SHARE,
-        lambda facts: attends_to("Each token", "the one at the mirrored place", "mostly"),
-    ),
-    STRONGEST_LINK_FINDING,
-    Finding(
-        "links alike",
-        lambda facts: facts.rows_sum_to_one and len(facts.similar_links) > 1,
-        _similar_links_title,
-        amount=IN_PICTURE,
-    ),
-    Finding(
-        "a column", lambda facts: facts.rows_sum_to_one and facts.column is not None, _column_title
-    ),
-    PLAIN_FINDING,
-)
-HEAD_FINDINGS = (
-    MISTAKE_FINDING,
-    ONE_TOKEN_FINDING,
-    LARGEST_WEIGHT_FINDING,
-    ASKED_TOKEN_FINDING,
-    STRONGEST_LINK_FINDING,
-    PLAIN_FINDING,
-)
-QUERY_FINDINGS: tuple[Finding[ShownWeights], ...] = (
-    HEADS_OFF_FINDING,
-    Finding(
-        "the token sees none",
+        "nothing is seen",
         lambda facts: facts.rows_are_blind,
         lambda facts: attends_to(facts.reader, ALL_MASKED_TEXT),
     ),
-    MISTAKE_FINDING,
-    ONE_TOKEN_FINDING,
+    Finding("a mistake", lambda facts: facts.mistake != "", _mistake_title),
+    Finding(
+        "one token",
+        lambda facts: facts.is_self_attention and facts.rows_sum_to_one and len(facts.tokens) == 1,
+        lambda facts: attends_to(
+            quoted_token(facts.tokens, 0), "itself: there is no other token", "only"
+        ),
+    ),
     Finding(
         "one key",
         lambda facts: facts.rows_sum_to_one and len(facts.only_keys) == 1,
         _only_key_title,
     ),
-    EVEN_FINDING,
-    LARGEST_WEIGHT_FINDING,
-    ALMOST_EVEN_FINDING,
     Finding(
-        "a key with most",
-        lambda facts: facts.majority_link is not None,
-        lambda facts: _link_title(facts, facts.majority_link),
+        "equal shares",
+        lambda facts: facts.has_choice and facts.unevenness < MAX_SLIGHT_UNEVENNESS,
+        lambda facts: attends_to(
+            facts.reader,
+            facts.all_visible_text,
+            "equally" if facts.unevenness < MAX_EQUAL_UNEVENNESS else "almost equally",
+        ),
+    ),
+    Finding(
+        "by distance alone",
+        lambda facts: facts.query is None and facts.depends_on_distance,
+        lambda _: "The nearer a token, the more attention it gets",
+    ),
+    # What a small model is for
+    Finding(
+        "mirrored",
+        lambda facts: (
+            facts.query is None
+            and not facts.is_random
+            and facts.rows_sum_to_one
+            and facts.least_mirrored_weight > MAJORITY_SHARE
+        ),
+        _mirrored_title,
+    ),
+    Finding(
+        "what is read for the answer",
+        lambda facts: facts.read_for_answer is not None,
+        _read_for_answer_title,
+        amount="it names no share of attention, but how likely the answer is",
+    ),
+    # What stands out in numbers that mean something
+    Finding(
+        "no shares",
+        lambda facts: not facts.rows_sum_to_one,
+        lambda facts: "The weights of a row do not sum to 1 here",
+    ),
+    Finding(
+        "a link beyond others",
+        lambda facts: facts.telling_link is not None,
+        _telling_link_title,
+        amount="the sentence of the link names what the other tokens give",
+    ),
+    # What the variant does
+    Finding(
+        "heads that differ",
+        lambda facts: facts.has_choice and 2 * facts.split_rows > len(facts.tokens),
+        lambda facts: (
+            f"The {len(facts.heads)} heads differ: in {facts.split_rows} of {len(facts.tokens)} "
+            "rows they give the most to different tokens"
+        ),
+    ),
+    Finding(
+        "a mask",
+        lambda facts: facts.of_all and facts.visible_by_mask != "",
+        lambda facts: attends_to(facts.reader, facts.visible_by_mask, "only"),
+    ),
+    Finding(
+        "nothing ahead",
+        lambda facts: facts.of_all and facts.shape is not None and facts.shape.causal,
+        lambda _: "No token attends to a later one",
+    ),
+    Finding(
+        "mostly itself",
+        lambda facts: (
+            facts.query is None
+            and not (facts.is_random and facts.trace.variant.projected)
+            and facts.rows_sum_to_one
+            and facts.least_self_weight > MAJORITY_SHARE
+        ),
+        _mostly_itself_title,
         amount=IN_PICTURE,
     ),
     Finding(
-        "two top keys", lambda facts: facts.has_two_top_keys, _two_keys_title, amount=IN_PICTURE
+        "two sequences",
+        lambda facts: not facts.is_self_attention,
+        lambda _: "Queries come from one sequence, keys and values from another",
     ),
-    AGREEING_LAYER_FINDING,
-    STRONGEST_LINK_FINDING,
-    PLAIN_FINDING,
+    Finding(
+        "positions",
+        lambda facts: (
+            facts.of_all and facts.trace.positions != "none" and facts.trace.variant.compared
+        ),
+        lambda _: "Positions count: the same tokens in another order get other weights",
+    ),
+    Finding(
+        "layers",
+        lambda facts: facts.of_all and len(facts.trace.layers) > 1,
+        lambda _: "Each layer computes its weights anew, from the vectors of the layer below",
+    ),
+    Finding("shares of 1", lambda facts: facts.has_choice, _shares_title),
+    Finding(
+        "nothing stands out",
+        otherwise,
+        lambda facts: f"Attention between {counted(len(facts.tokens), 'token')}",
+    ),
 )

@@ -62,10 +62,11 @@ def whole_finding(head: Head) -> str:
 
 def whole_findings(head: Head) -> tuple[str, ...]:
     """Return the finding, and if it is none on a token, the token that is read most, unless several
-    tie.
+    tie or it receives hardly more than with an even spread.
     """
     finding, (top, *others) = whole_finding(head), head.most_read(MOST_READ)
-    if not head.received.any() or quoted_label(head.columns.tokens, top) in finding:
+    is_known = quoted_label(head.columns.tokens, top) in finding
+    if is_known or not head.received.any() or not _exceeds_even(head):
         return (finding,)
     if any(np.isclose(head.received[others[:1]], head.received[top], rtol=EQUAL_TOLERANCE)):
         return (finding,)

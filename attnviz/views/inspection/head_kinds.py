@@ -19,6 +19,7 @@ from attnviz.analysis.inspection.patterns import (
     HeadPatterns,
     PatternKind,
 )
+from attnviz.analysis.inspection.token_query import most_telling_link
 from attnviz.cells import unmasked_cells
 from attnviz.options.values import Weigh
 from attnviz.traces.archive import Contents
@@ -27,6 +28,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Flag
 from attnviz.views.grids.scales import Scale
 from attnviz.views.heads.sentences import heads_text
+from attnviz.views.inspection.link_sentences import telling_link_sentence
 from attnviz.views.inspection.map_numbers import side_label
 from attnviz.views.view import (
     HEAD_COLUMNS,
@@ -211,9 +213,16 @@ def head_kind_text(inspection: Inspection, head: int) -> str:
 
 
 def head_kind_title(inspection: Inspection, head: int) -> str:
-    """Describe one head as a title; a head of no kind gets `What tokens attend to in L5H11`."""
+    """Describe one head as a title; of a head of no kind, its most telling link, or `What tokens
+    attend to in L5H11`.
+    """
     name, unit = inspection.patterns.names[head], inspection.options.unit
-    text = head_kind_text(inspection, head) or f"what {unit}s attend to in {name}"
+    text, link = head_kind_text(inspection, head), None
+    if not text and inspection.options.weigh == "weight" and unit != "sentence":
+        link = most_telling_link((inspection.maps[head],), inspection.options)
+    if link is not None:
+        return telling_link_sentence(link)
+    text = text or f"what {unit}s attend to in {name}"
     return f"{text[0].upper()}{text[1:]}"
 
 

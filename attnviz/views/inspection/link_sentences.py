@@ -68,9 +68,15 @@ def _top_links_amount(link: TokenLink) -> ComparedAmount:
 
 def _top_links_text(link: TokenLink, amount: ComparedAmount) -> str:
     """State the link's weight in one head, or in several heads that have the same weight."""
-    query_name, key_name = _link_token_names(link)
-    opening = f"In {_heads_phrase(link.top_links)}, {query_name} gives {key_name}"
+    query_name, _ = _link_token_names(link)
+    heads, key_name = _heads_phrase(link.top_links), _key_name(link.token_query, link.column)
+    opening = f"{f'In {heads}, ' * bool(heads)}{query_name} gives {key_name}"
     return f"{opening} {amount.text}; {amount.base}"
+
+
+def telling_link_sentence(link: TokenLink) -> str:
+    """Return the same, also of a link that other tokens have as well."""
+    return _top_links_text(link, _top_links_amount(link))
 
 
 def _no_link_text(link: TokenLink) -> str:

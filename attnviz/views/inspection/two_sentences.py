@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -52,6 +53,7 @@ from attnviz.wording.commands import Command
 from attnviz.wording.numbers import distinguishing_digits, number_or_none, percent_text
 from attnviz.wording.words import and_list, as_sentence, bidi_isolated, counted
 
+MIN_NAMED_PERCENTS = 10  # of a token's attention: a smaller change is no finding
 MAX_SCREEN_HEADS = 10
 MAX_EXCERPT_HEADS = 5  # where a screen is small
 DIVERGENCE_COLUMN = "apart"
@@ -326,6 +328,7 @@ def change_sentences(sentences: TraceComparison) -> tuple[str, ...]:
     hardly = sentences.is_one_sentence and largest < MIN_SHOWN_DIVERGENCE
     return (
         *((_hardly_any_change_sentence(sentences),) if hardly else ()),
+        *_small_change_sentences(sentences),
         _largest_change_sentence(sentences),
         _search_scope_sentence(sentences),
         *_others_sentences(sentences),
@@ -350,6 +353,20 @@ def _hardly_any_change_sentence(sentences: TraceComparison) -> str:
     if len(sentences.heads) == 1:
         return f"{sentences.heads[0].name} hardly changes: its {distance}"
     return f"hardly any head changes: {distance}"
+
+
+def _small_change_sentences(sentences: TraceComparison) -> Iterator[str]:
+    """Yield `no link of "it" to a shared word changes by more than 7 % of its attention`, if the
+    largest change of such a link in two sentences is that small."""
+    change = sentences.link(sentences.heads[0])
+    percents = math.ceil(100 * abs(change.after - change.before) - 1e-6)
+    if sentences.is_one_sentence or not sentences.shared or percents >= MIN_NAMED_PERCENTS:
+        return
+    links, rows = "no link between shared words", sentences.rows
+    if sentences.query is not None:
+        query = quoted_token(rows.tokens, rows.first[sentences.query])
+        links = f"no link of {query} to a shared word"
+    yield f"{links} changes by more than {percent_text(percents / 100)} of its attention"
 
 
 def _largest_change_sentence(sentences: TraceComparison) -> str:

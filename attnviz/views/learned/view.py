@@ -59,7 +59,7 @@ BYTES_OF_A_NUMBER = 3.8  # of the last moment, in 24 bits, packed
 BYTES_BY_BITS = {16: 2.7, 8: 1.36}  # of a number of the moments before
 FEWEST_MOMENTS = 3  # before the last: if fewer have room in 16 bits, they have 8
 STEP_SHARE_OF_FILM = 0.5  # how much of a film's pace follows steps; the rest follows the weights
-SCORE_NOTE = "score = mean weight on the tokens that should be read"
+SCORE_NOTE = "score = mean share of attention on the right token"
 
 
 def view(
@@ -471,9 +471,7 @@ def computed_moments(learned: Learned) -> tuple[list[int], int]:
     return film_moments(learned.moments, fitting[bits] + 1), bits
 
 
-def _live_model(
-    learned_heads: LearnedHeads, moment_indices: Sequence[int], bits: int
-) -> LiveModel:
+def _live_model(learned_heads: LearnedHeads, moment_indices: Sequence[int], bits: int) -> LiveModel:
     """Return the model for pages, with its parameters at these moments, of which one is the last
     and the others have so many bits.
     """
