@@ -295,7 +295,7 @@ def test_a_title_of_ones_own_stands_over_all_and_says_which() -> None:
     titled_steps = replace(steps_view, title="Mine", headline="Mine", has_chosen_title=True)
 
     assert titles(deck_of(titled_heads)) == ["Mine", "Mine · head 0", "Mine · head 1"]
-    assert titles(deck_of(titled_steps)) == ["Mine · 5 scores", "Mine · 6 scaling"]
+    assert titles(deck_of(titled_steps)) == ["Mine · Step 5: scores", "Mine · Step 6: scaling"]
 
 
 def slide_titles(view: View) -> list[str]:
