@@ -279,7 +279,7 @@ def test_each_step_has_a_slide_with_what_happens_in_it() -> None:
         assert caption.startswith(section.about.replace("d_k", "dₖ"))
         assert all(f"= {line.right_side}" in slide_notes for line in section.sums)
         assert all(remark in slide_notes for remark in section.remarks)
-    mask_slide = titles(deck).index("7 mask")
+    mask_slide = titles(deck).index("Step 7: mask")
     placeholder_kinds = [
         section.placeholder_format.type for section in deck.slides[mask_slide].placeholders
     ]
