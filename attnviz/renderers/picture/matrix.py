@@ -60,6 +60,7 @@ SENTENCE_SIGN = ": "  # what follows it in a title is a sentence, which may be b
 SENTENCE_LINES = 1.6  # to stand on two lines: words that are not broken leave some of each empty
 AFTER_HYPHEN = re.compile(r"(?<=\w-)(?=\w)")
 PART_OF_HEAD = re.compile(r"(?P<part>.+?) (?:· )?(?P<rest>(?:head \d+|L\d+).*)")
+CROSS_SIGN = " cross "  # in the name of a head of cross-attention
 TitledPanel = Grid | Curves | None
 
 
@@ -286,12 +287,19 @@ def distinct_titles(titles: Sequence[str], scales: Sequence[str]) -> list[str]:
     ['head 0', 'head 1']
     >>> distinct_titles(["weights L0H0", "scores L0H0"], ["weight", "score"])
     ['weights L0H0', 'scores L0H0']
+    >>> distinct_titles(["weights L0H0", "weights L0 cross H0"], ["weight"] * 2)
+    ['L0H0 self-attention', 'L0H0 cross-attention']
     >>> distinct_titles(["weights"], ["weight"])
     ['']
     """
     matches = [PART_OF_HEAD.match(title) for title in titles]
     if len({match and match["part"] for match in matches}) == 1 and all(matches):
-        return [match["rest"] for match in matches if match]
+        heads = [match["rest"] for match in matches if match]
+        if any(CROSS_SIGN in head for head in heads):
+            kinds = ["cross" if CROSS_SIGN in head else "self" for head in heads]
+            names = [head.replace(CROSS_SIGN, "") for head in heads]
+            return [f"{n} {kind}-attention" for n, kind in zip(names, kinds, strict=True)]
+        return heads
     if len(titles) == 1 and titles[0] in (scales[0], f"{scales[0]}s"):
         return [""]
     return list(titles)
