@@ -323,13 +323,18 @@ def panel_title_words(
 ) -> Iterator[Words]:
     """Yield the lines above a panel; in place of an empty line above a chart, the names of curves.
 
-    `curves` are these curves with their numbers, and `room` is the width for them.
+    `curves` are these curves with their numbers, and `room` is the width for them where that of
+    the panel is too little.
     """
     y = box[1] + box[3] + PANEL_TITLE_GAP * size * POINT
     for line in reversed(lines):
         if isinstance(panel, Curves) and line == "":
             name_size = max(size * CURVE_NAMES_SHARE, smallest)
-            yield from _curve_names_words(curves, (box[0], y), room, name_size, smallest)
+            names = [_curve_label(line) for _, line in curves]
+            is_wide = _labels_size(names, name_size, box[2]) < smallest
+            yield from _curve_names_words(
+                curves, (box[0], y), room if is_wide else box[2], name_size, smallest
+            )
         else:
             yield from title_words(
                 line, box[0], y, size, off=isinstance(panel, Grid) and panel.is_all_off
