@@ -42,11 +42,18 @@ def curves_chart(curves: Curves, box: tuple[float, float, float, float]) -> Char
     return Chart(box, tuple(trails))
 
 
-def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tuple[Ticks, Ticks]:
+def chart_ticks(
+    curves: Curves,
+    width: float,
+    height: float,
+    size: float,
+    x_value_shares: Sequence[float] = (1.0,),
+) -> tuple[Ticks, Ticks]:
     """Return the numbers on the left of a chart and those below it, in letters of `size` points.
 
     Round numbers stand on the left; below stand those x values (or x ticks) that have room.
-    Positions are counted in thousandths of each side.
+    Positions are counted in thousandths of each side. The x values may be in smaller letters
+    (`x_value_shares`) in which more have room.
     """
     x_span, y_span = horizontal_span(curves), vertical_span(curves)
     round_numbers = _round_numbers(y_span, whole=curves.counts)
@@ -56,12 +63,14 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
     extent = max(text_width(name, size) for name in names) + LABELS_GAP * size * POINT
     left = Ticks("", CHART_STEPS, places, names, size, extent=extent)
     x_values = curves.x_ticks or curves.x_values
-    sizes = [size * share for share in X_VALUE_SHARES]
+    sizes = [size * share for share in x_value_shares]
     spaced = [_spaced_values(x_values, x_span, width, each) for each in sizes]
     values = max(spaced, key=len)  # the first of several, in the largest letters
-    size = sizes[spaced.index(values)]
+    values_size = sizes[spaced.index(values)]
     places = tuple(_chart_position(x_span, value) for value in values)
-    below = Ticks(curves.x_title, CHART_STEPS, places, tuple(map(x_value_text, values)), size)
+    below = Ticks(
+        curves.x_title, CHART_STEPS, places, tuple(map(x_value_text, values)), values_size
+    )
     extent = (1.2 + NUMBERS_GAP) * size * POINT
     return left, replace(below, extent=extent, gap=NUMBERS_GAP)
 

@@ -18,7 +18,6 @@ from attnviz.renderers.picture.fit import largest_length
 from attnviz.renderers.picture.items import Block, Box, Items, Words
 from attnviz.renderers.picture.matrix import (
     NUMBER_HEIGHT,
-    NUMBER_WIDTH,
     PART_OF_HEAD,
     build_panel,
     color_scales,
@@ -68,6 +67,8 @@ LABELS_POWER, AREA_POWER = 0.35, 0.25  # of labels, and of the area of a cell, i
 FLATTEST_CELL, TALLEST_CELL = 0.5, 1.6  # times as high as wide may a cell be
 LABELS = (1.0, 0.89, 0.78, 0.67, 0.56)  # of the largest letters of labels: those that are tried
 LABELS_OF_ROWS, LABELS_OF_MANY = (1.0, 0.78, 0.56), (0.89, 0.56)  # rows need no large choice
+NUMBER_WIDTH_SHARE = 0.9  # of the width of a cell, at most, for its number;
+ROOMY_NUMBER = 0.9  # of that, where the number can then be read
 MARK_OUTLINE = 2.5  # points: around a row, a column, and the cell that these make
 LARGEST_CELL, NATURAL_CELL = 4.5, 2.6  # in sizes of the letters of numbers
 NUMBERS_WORTH = 10**6  # are worth more than all labels
@@ -101,7 +102,7 @@ class Term:
         """How large its numbers can be, in points."""
         wide = self.space.width / len(self.grid.columns)
         high = self.space.height / len(self.grid.rows)
-        across = 10 * wide * NUMBER_WIDTH / longest_number(self.grid)
+        across = 10 * wide * NUMBER_WIDTH_SHARE / longest_number(self.grid)
         return min(across, high / POINT * NUMBER_HEIGHT)
 
 
@@ -225,7 +226,9 @@ class Equations:
         """Return the one size of all numbers, in points, at most the usual one; 0 if they cannot be
         read.
         """
-        return min(self.number, letters.number) if self.number >= letters.smallest else 0.0
+        if self.number < letters.smallest:
+            return 0.0
+        return max(min(self.number * ROOMY_NUMBER, letters.number), letters.smallest)
 
 
 @dataclass(frozen=True)
@@ -446,7 +449,7 @@ def _make_equation(
             for side, axis in zip(cell, (grid.columns, grid.rows), strict=True)
         )
         if grid.scale.kind == "none":
-            wide = max(wide, longest_number(grid) / NUMBER_WIDTH * style.label / 10)
+            wide = max(wide, longest_number(grid) / NUMBER_WIDTH_SHARE * style.label / 10)
         width, height = wide * len(grid.columns), high * len(grid.rows)
         has_row_labels = grid is first or not _has_same_names(first.rows, grid.rows)
         rows = row_ticks(grid.rows, high, style) if has_row_labels else no_ticks(grid.rows)
