@@ -41,6 +41,7 @@ SOFTMAX_DESCRIPTION = (
     "exp(score) in the row."
 )
 MAX_TABLE_COLUMNS = 36  # of all tables that stand beside each other
+MAX_EQUATION_COLUMNS = 14  # of a single head's equation: of more no number can be read
 SUM_ROUNDING_ERROR = 1e-4  # how far the sum of rounded weights may be from 1
 MAX_SOFTMAX_BARS = 20  # names and numbers of more could not be read
 
@@ -325,7 +326,8 @@ def _head_attention_grids(scene: Scene) -> tuple[Grid, ...]:
     """
     layer, rows = scene.layer, token_axis("key", scene.keys)
     keys, width = layer.values.shape[-2:]
-    if layer.heads * (keys + 2 * width) > MAX_TABLE_COLUMNS or layer.off:
+    most = MAX_TABLE_COLUMNS if layer.heads > 1 else MAX_EQUATION_COLUMNS
+    if layer.heads * (keys + 2 * width) > most or layer.off:
         return ()
     weights = scene.weight_grids("mixing", layer.attended.mixed_by)
     return (*weights, *scene.head_grids("values", layer.values_of_heads, rows, side="head_value"))
