@@ -394,15 +394,14 @@ def softmax_columns(scene: Scene) -> ColumnChart | None:
     exps = [math.exp(score - shift) for score in scores]
     shift_text = f" {'−' if shift > 0 else '+'} {write(abs(shift))}" if shift else ""
     scale = scene.weight_grids("weights", "softmax")[0].scale
-    name = score_name(scene.trace, scene.layer)
     score_row = ColumnChartRow(
-        name,
+        score_name(scene.trace, scene.layer),
         tuple(score if math.isfinite(score) else None for score in scores),
         tuple(write(score) if math.isfinite(score) else MINUS_INFINITY for score in scores),
         centred_scale("score", unmasked_cells(np.array([visible]))),
     )
     exp_scale = Scale("exp", 0, scale.high * math.fsum(exps))
-    exp_row = _column_row(scene, f"exp({name}{shift_text})", exps, exp_scale)
+    exp_row = _column_row(scene, f"exp(score{shift_text})", exps, exp_scale)
     return ColumnChart(names, (score_row, exp_row, _column_row(scene, "weight", weights, scale)))
 
 
