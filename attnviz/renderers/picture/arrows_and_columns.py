@@ -181,12 +181,10 @@ class _PlaneDrawing:
         plane = self.plane
         if plane.on_a_line or plane.cosine is None:
             return
-        tip, foot = self._dashes
-        yield Stroke((tip, foot), THIN_LINE, dashed=True)
-        reach, query_reach = self._foot_distance, plane.arrows[QUERY_SERIES].length * self.unit
-        if not 0 <= reach <= query_reach:
-            end = self.start if reach < 0 else self.tips[QUERY_SERIES]
-            yield Stroke((end, foot), THIN_LINE, dashed=True)
+        (tip, foot), reach = self._dashes, self._foot_distance
+        query_reach = plane.arrows[QUERY_SERIES].length * self.unit
+        end = self._beside(self.start, min(max(reach, 0.0), query_reach), 0)  # of the query
+        yield Stroke((tip, foot, end), THIN_LINE, dashed=True)
         corner = min(CORNER_SIDE * self.letter, math.dist(tip, foot) / 2, abs(reach) / 2)
         along = math.copysign(corner, -reach)
         points = (self._beside(foot, along, 0), self._beside(foot, along, corner))
@@ -209,9 +207,8 @@ class _PlaneDrawing:
         size, gap, middle = self.letters.text, SHADOW_GAP * self.letter, self._foot_distance / 2
         if abs(self._foot_distance) <= gap or self.plane.on_a_line:
             return
-        away = -self.side * math.cos(self.query_angle), self.side * math.sin(self.query_angle)
-        half = text_width(self.plane.projection, size) / 2 * abs(away[1])
-        x, y = self._beside(self.start, middle, -(gap + 0.75 * self.letter + half * abs(away[1])))
+        half = text_width(self.plane.projection, size) / 2 * abs(math.sin(self.query_angle))
+        x, y = self._beside(self.start, middle, -(gap + 0.75 * self.letter + half))
         y -= MIDDLE * self.letter
         yield Words(self.plane.projection, x, y, size, halign="center", series=KEY_SERIES)
 

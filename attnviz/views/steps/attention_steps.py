@@ -395,7 +395,7 @@ def softmax_columns(scene: Scene) -> ColumnChart | None:
     shift_text = f" {'−' if shift > 0 else '+'} {write(abs(shift))}" if shift else ""
     scale = scene.weight_grids("weights", "softmax")[0].scale
     score_row = ColumnChartRow(
-        score_name(scene.trace, scene.layer),
+        score_name(scene.trace, scene.layer).removesuffix(" score"),  # few letters: bars need room
         tuple(score if math.isfinite(score) else None for score in scores),
         tuple(write(score) if math.isfinite(score) else MINUS_INFINITY for score in scores),
         centred_scale("score", unmasked_cells(np.array([visible]))),
