@@ -232,8 +232,8 @@ def arrows_markup(plane: Plane) -> Markup:
     foot = start[1] - lowest * unit
     lines = [_arrow_markup(series, tip, start, unit, plane) for series, tip in enumerate(tips)]
     length_captions = [f"{arrow.name}: length {arrow.length_text}" for arrow in plane.arrows]
-    shadow = f"; the key reaches {plane.projection} along the query"
-    words = [*length_captions, f"angle {plane.angle}{shadow}" if plane.angle else ""]
+    angle = f"angle {plane.angle}, projection {plane.projection}" if plane.angle else ""
+    words = [*length_captions, angle]
     rows = [_arrow_caption(words, number, foot) for number in range(len(words))]
     total_height = foot + WORD_LINE_HEIGHT * (len(rows) + 1)
     return tag(

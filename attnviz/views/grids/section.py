@@ -55,12 +55,14 @@ class Section:
     stages: Stages = ()  # how some of its grids are computed from others
     stage_grids: tuple[Grid, ...] = ()  # further grids of the stages, numbered after `grids`
     ranking: RankedBars | None = None  # drawn on a page, below all else
+    noun: str = "Step"  # what its number counts; empty for a question
     finding: str = ""  # what it shows here: the title where it is shown alone
 
     @property
     def heading(self) -> str:
         """The number and the title, as in `Step 5: scores`: `4 queries` would read as a count."""
-        return f"Step {self.number}: {self.title}" if self.number else self.title
+        step = f"{self.noun} {self.number}:" if self.number and self.noun else self.number
+        return f"{step} {self.title}".strip()
 
     @property
     def list_heading(self) -> str:
