@@ -23,6 +23,11 @@ from attnviz.wording.sums import Sum
 from attnviz.wording.words import and_list
 
 Vector = list[float]
+PRODUCT_DESCRIPTION = "The numbers are multiplied in pairs, and the products added."
+PROJECTION_DESCRIPTION = (
+    " It is also how far the key reaches along the query (its projection), times the query's "
+    "length."
+)
 MAX_UPRIGHT_COSINE = 0.01  # the angle is written as 90° or nearly 90°
 
 
@@ -65,18 +70,18 @@ def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
     pairs = [(head, *_pair_vectors(scene, head, key)) for head in scene.written_heads]
     names, width = _pair_names(scene, key), scene.layer.head_dim
     title = _pair_title(scene, key)
+    planes = tuple(_pair_plane(scene, *pair, key) for pair in pairs)
     yield Section(
         number="5",
         name="scores",
         title=title,
         finding=title[0].upper() + title[1:],
-        about="The numbers are multiplied in pairs, and the products added. It is also how far the "
-        "key reaches along the query (its projection), times the query's length.",
+        about=PRODUCT_DESCRIPTION + PROJECTION_DESCRIPTION * all(each.angle for each in planes),
         shapes=f"{names[0]} [{width}] · {names[1]} [{width}] → score",
         formula="score = query·key = |query| |key| cos(angle)",
         tex=r"q \cdot k = |q| \, |k| \cos \theta",
         grids=tuple(_pair_grid(scene, *pair, key) for pair in pairs),
-        planes=tuple(_pair_plane(scene, *pair, key) for pair in pairs),
+        planes=planes,
         sums=tuple(line for pair in pairs for line in _pair_product_sums(scene, *pair, key)),
         remarks=_masked_key_remarks(scene, key),
     )
