@@ -63,6 +63,8 @@ CLAIM_NOTHING = [  # explanations, true whatever the numbers are
         r"row = query \(reads\)",
         r"column = key \(is read\)",
         r"The numbers are multiplied in pairs, and the products added\.",
+        r"It is also how far the key reaches along the query \(its projection\), times the "
+        r"query's length\.",
         r"The score is also the product of both lengths and the cosine of their angle\.",
         r"A second sentence is read as well: queries come from the first, keys and values from the "
         r"second\.",

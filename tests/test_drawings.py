@@ -19,9 +19,9 @@ from attnviz.errors import AttnvizError, Note
 from attnviz.renderers import Look, divide_into_pages, render
 from attnviz.renderers.picture.arcs import MAX_LINES, MAX_WORDS
 from attnviz.renderers.picture.bars_list import TRACK_LINE
-from attnviz.renderers.picture.items import Arc, Block, Layout, Tint
+from attnviz.renderers.picture.items import Arc, Block, Layout, Tint, cell_box
 from attnviz.renderers.picture.sentence import arc_width, lines_around_query, paragraph, word_bars
-from attnviz.renderers.picture.text import lettering
+from attnviz.renderers.picture.text import lettering, text_width
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import Arcs, Sentence
 from attnviz.views.view import View
@@ -50,6 +50,7 @@ NUMBERED_LIST = (
 )
 MULTIBYTE_TEXT = "日本 مرحبا 🎉👩‍👩‍👧 שלום é " + "Donaudampfschifffahrtsgesellschaft" * 2
 SCORE_PRODUCT = ["queries", "keys", "scores"]
+FOUR_WORDS = "cats chase small mice"
 CONTEXT_PRODUCT = ["weights", "values", "context"]
 ALL_STEPS = ["tokens", "embeddings", *SCORE_PRODUCT, "scaled", *CONTEXT_PRODUCT]
 
@@ -254,7 +255,8 @@ def test_bars_are_sorted_and_as_long_as_their_weights() -> None:
         assert bar.box[2] / track.box[2] == pytest.approx(bar.tint.value)  # on a scale up to 1
         lengths.append(bar.tint.value)
 
-    assert len(lengths) == 11
+    assert len(lengths) == 8
+    assert any(word.text.startswith("and 3 more") for word in layout.words)
     assert lengths == sorted(lengths, reverse=True)
 
 
@@ -513,7 +515,35 @@ def test_an_equation_of_eight_dimensions_uses_the_height_of_its_page() -> None:
     top = max(panel.box[1] + panel.box[3] for panel in layout.panels)
 
     assert (top - bottom) / layout.size[1] >= 0.42
-    assert min(panel.number_size for panel in layout.panels) >= 13
+    assert min(panel.number_size for panel in layout.panels) >= 11.5
+
+
+@pytest.mark.parametrize("dim", [4, 8])
+def test_numbers_of_an_equation_do_not_touch_the_borders_of_their_cells(dim: int) -> None:
+    picture = trace(FOUR_WORDS, tokenizer="words", dim=dim).view(show=["queries", "keys", "scores"])
+    layout = layout_of(picture, Look(size=SIZES["16:9"]))
+
+    for panel in layout.panels:
+        cell = panel.box[2] / panel.grid.cells.shape[1]
+        widest = max(text_width(text, panel.number_size) for text in panel.numbers.flat)
+        assert 0 < widest <= 0.82 * cell
+
+
+def test_an_equation_marks_its_largest_number_and_the_row_and_column_that_make_it() -> None:
+    picture = trace(FOUR_WORDS, tokenizer="words", dim=4).view(show=["queries", "keys", "scores"])
+    layout = layout_of(picture, Look(size=SIZES["16:9"]))
+    frames = [block.box for block in layout.items_of(Block) if block.outlined and not block.tint]
+    queries, keys, scores = (panel.grid.values for panel in layout.panels)
+    row, column = divmod(int(scores.argmax()), 4)
+    parts = (row, None), (None, column), (row, column)
+    text = f"row {FOUR_WORDS.split()[row]} of Q · column {FOUR_WORDS.split()[column]} of Kᵀ = "
+
+    for panel, (down, across) in zip(layout.panels, parts, strict=True):
+        whole, cell = panel.box, cell_box(panel, down or 0, across or 0)
+        left, width = (cell[0], cell[2]) if across is not None else (whole[0], whole[2])
+        bottom, height = (cell[1], cell[3]) if down is not None else (whole[1], whole[3])
+        assert any(np.allclose(frame, (left, bottom, width, height)) for frame in frames)
+    assert f"{text}{queries[row] @ keys[:, column]:.2f}" in [word.text for word in layout.words]
 
 
 def test_rows_run_through_an_equation_and_are_named_once() -> None:

@@ -128,7 +128,7 @@ def test_without_a_pager_and_where_it_fits_the_text_is_printed(
     text = run_attnviz(*STEPS, *options, PAGER=pager_name or counting_pager, lines=lines)
 
     assert "paged" not in text
-    assert text.count("10 context vectors") == 1
+    assert text.count("Step 10: context vectors") == 1
 
 
 def test_a_map_that_is_seen_with_its_legend_does_not_stop_at_its_heading(

@@ -44,7 +44,10 @@ def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
     """(3, 4)·(4, 3) = 24 = 5·5·0.96, and arccos(0.96) is 16.26 degrees."""
     section, angle = score_and_angle([3.0, 4.0], [4.0, 3.0])
 
-    assert [line.text.split(" = ", 1)[1] for line in section.sums] == ["3·4 + 4·3 = 24"]
+    assert [line.text.split(" = ", 1)[1] for line in section.sums] == [
+        "3·4 + 4·3 = 24",
+        "4.80·5 = 24",
+    ]
     assert [line.text.split(" = ", 1)[1] for line in angle.sums] == [
         "√(3² + 4²) = 5",
         "√(4² + 3²) = 5",
@@ -53,7 +56,17 @@ def test_a_textbook_pair_has_the_angle_of_the_textbook() -> None:
         "5·5·0.96 = 24",
     ]
     assert [arrow.length_text for arrow in section.planes[0].arrows] == ["5", "5"]
-    assert section.planes[0].angle == "16.26°"
+    assert section.planes[0].angle == "16°"
+    assert section.planes[0].projection == "4.80"
+
+
+def test_an_angle_reads_as_a_right_one_or_as_none_only_if_it_is() -> None:
+    angles = [
+        score_and_angle([1.0, 0.0], key)[0].planes[0].angle
+        for key in ([0.0, 1.0], [0.004, 1.0], [1.0, 0.004], [-1.0, 0.004], [2.0, 0.0], [1.0, 1.0])
+    ]
+
+    assert angles == ["90°", "89.77°", "0.23°", "179.77°", "0°", "45°"]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +192,7 @@ def test_the_angle_stands_after_the_softmax_and_the_score_reads_as_no_equation()
 
     assert names.index("softmax") < names.index("angle") < names.index("weighted")
     assert re.fullmatch(r'score of query "2" and key "3": -?[\d.]+', score.title)
-    assert len(score.sums) == 1
+    assert len(score.sums) == 2
     assert "drawn" not in score.about
 
 

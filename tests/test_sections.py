@@ -199,8 +199,8 @@ def test_shapes_stand_beside_the_heading_while_there_is_room() -> None:
         screen_of(width, scores_section()).splitlines() for width in (80, 40)
     )
 
-    assert wide_lines[0] == "5 scores   queries [4 × 8] · keysᵀ [8 × 4] → scores [4 × 4]"
-    assert narrow_lines[0] == "5 scores"
+    assert wide_lines[0] == "Step 5: scores   queries [4 × 8] · keysᵀ [8 × 4] → scores [4 × 4]"
+    assert narrow_lines[0] == "Step 5: scores"
 
 
 def test_a_cell_that_is_not_yet_filled_is_left_empty() -> None:
@@ -330,7 +330,7 @@ def test_every_panel_lies_on_the_page_and_on_no_other(count: int, size: Size | N
         assert bottom + height < layout.size[1]
     assert not any(overlap(*pair) for pair in itertools.combinations(boxes, 2))
     for step in steps:
-        assert step.heading in words_of(layout)
+        assert step.list_heading in words_of(layout)
 
 
 def overlap(one: Box, other: Box) -> bool:
@@ -371,7 +371,7 @@ def test_one_step_has_its_sentence_its_formula_and_its_sums() -> None:
     (layout,) = section_pages([scores_section()], Look(), NO_CAPTIONS)
     text = " ".join(words_of(layout))
 
-    assert "5 scores" in text
+    assert "Step 5: scores" in text
     assert "How well each query matches each key" in text
     assert "scores = Q Kᵀ" in text
     assert text.count("score(this, ") == 4
@@ -395,7 +395,7 @@ def test_captions_and_descriptions_look_into_sections() -> None:
     assert has_masked_cells(example_steps())
     assert not has_masked_cells(example_steps()[:3])
     assert describe(example_steps()[3:4]).startswith(
-        "8 softmax: Scores become shares. weights: 4 × 4"
+        "Step 8: softmax: Scores become shares. weights: 4 × 4"
     )
 
 

@@ -62,7 +62,7 @@ def test_the_cap_comes_after_scaling_and_before_what_is_added() -> None:
 def test_the_steps_write_it_out(attnviz: Attnviz) -> None:
     output = " ".join(attnviz("steps", TEXT, "--soft-cap", "1.5", "--query", "am").out.split())
 
-    assert "6a soft cap" in output
+    assert "Step 6a: soft cap" in output
     assert "tanh keeps scores between -1.5 and 1.5" in output
     assert "capped = 1.5 · tanh(score / 1.5)" in output
     assert "capped(am, am) = 1.5·tanh(2.63 / 1.5) = 1.41" in output

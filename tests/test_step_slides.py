@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ TEXT = "I am learning this"
 NINE_TOKENS = "The animal did not cross the street because it"
 TWENTY_TOKENS = " ".join(f"word{number}" for number in range(20))
 SLIDE = SIZES["16:9"]
+PAIR_TEXT = "cats chase small mice"
+PAIR = PAIR_TEXT.split(" ")
 
 WALKS: dict[str, Any] = {
     "one token": lambda: steps("Hello", query="1"),
@@ -212,7 +215,7 @@ def test_steps_on_one_page_have_keys_to_their_colours_where_there_is_room() -> N
 
 def test_a_slide_has_its_heading_once_in_the_largest_letters() -> None:
     for heading, layout in slides("causal, followed", "16:9"):
-        if heading == "8 softmax":
+        if heading == "Step 8: softmax":
             heading = 'Softmax: "I" scores highest and gets 40\u00a0% of the attention'
         (title,) = (word for word in layout.words if word.text == heading)
         assert title.size == max(word.size for word in layout.words) > 23
@@ -222,7 +225,10 @@ def test_a_slide_has_its_heading_once_in_the_largest_letters() -> None:
 def test_a_single_step_says_small_what_it_is_a_part_of() -> None:
     layout = layout_of(steps(TEXT, step="5").view(), Look(size=SLIDE))
 
-    assert texts(layout)[:2] == ['How "this" gets its context vector, step by step', "5 scores"]
+    assert texts(layout)[:2] == [
+        'How "this" gets its context vector, step by step',
+        "Step 5: scores",
+    ]
     assert layout.words[0].faint
     assert layout.words[0].size < layout.words[1].size
 
@@ -233,7 +239,7 @@ def test_a_title_of_ones_own_is_the_headline_of_a_step_too() -> None:
 
     for each in (view, view.of_section(section)):
         first, second = layout_of(each, Look(size=SLIDE)).words[:2]
-        assert (first.text, second.text) == ("Lecture 3", "5 scores")
+        assert (first.text, second.text) == ("Lecture 3", "Step 5: scores")
         assert first.size > second.size
 
 
@@ -242,14 +248,14 @@ def test_a_step_alone_is_not_headed_twice_in_a_text(suffix: str) -> None:
     view = steps(TEXT).view()
     scores = next(each for each in view.sections if each.name == "scores")
 
-    assert view.of_section(scores).render(suffix).decode().count("5 scores") == 1
+    assert view.of_section(scores).render(suffix).decode().count("Step 5: scores") == 1
 
 
 def test_sums_have_sixteen_points_on_a_slide_while_they_fit() -> None:
     for heading, layout in slides("causal, followed", "16:9"):
         sums = [word.size for word in layout.words if word.text.startswith(("score(", "weight("))]
         assert all(size >= 16 for size in sums), heading
-        if heading == "5 scores":
+        if heading == "Step 5: scores":
             assert len(sums) == 4
 
 
@@ -301,7 +307,7 @@ def test_a_slide_too_full_for_arithmetic_says_so_and_can_still_be_read() -> None
         layout = layout_of(view, Look(size=SLIDE))
     assert min(text_sizes(layout)) >= 10 - 1e-6
     assert not any("score(" in text for text in texts(layout))
-    assert all(each.heading in texts(layout) for each in view.sections)
+    assert all(each.list_heading in texts(layout) for each in view.sections)
 
 
 def test_a_page_without_a_size_has_all_steps_with_their_arithmetic() -> None:
@@ -312,7 +318,7 @@ def test_a_page_without_a_size_has_all_steps_with_their_arithmetic() -> None:
 
 
 def test_heads_are_drawn_as_the_columns_that_they_are_cut_from() -> None:
-    layout = dict(slides("two heads", "16:9"))["4 queries, keys, values"]
+    layout = dict(slides("two heads", "16:9"))["Step 4: queries, keys, values"]
     boxes = [panel.box for panel in layout.panels]
 
     assert len(boxes) == 12
@@ -327,7 +333,7 @@ def test_heads_are_drawn_as_the_columns_that_they_are_cut_from() -> None:
 
 
 def test_heads_are_joined_and_mixed_by_the_last_matrix() -> None:
-    layout = dict(slides("two heads", "16:9"))["10 context vectors"]
+    layout = dict(slides("two heads", "16:9"))["Step 10: context vectors"]
     shapes = [panel.grid.values.shape for panel in layout.panels]
 
     assert shapes == [(4, 4)] * 6 + [(4, 8), (8, 8), (4, 8)]
@@ -335,7 +341,7 @@ def test_heads_are_joined_and_mixed_by_the_last_matrix() -> None:
 
 
 def test_each_head_has_a_row_of_its_own_with_numbers() -> None:
-    layout = dict(slides("two heads", "16:9"))["10 context vectors"]
+    layout = dict(slides("two heads", "16:9"))["Step 10: context vectors"]
     first, second, third = (layout.panels[start : start + 3] for start in (0, 3, 6))
     lowest = min(panel.box[1] for panel in first)
 
@@ -357,7 +363,7 @@ def test_the_tables_of_a_step_fill_its_slide(name: str) -> None:
 
 
 def test_many_heads_are_joined_without_their_attention() -> None:
-    layout = dict(slides("eight heads", "16:9"))["10 context vectors"]
+    layout = dict(slides("eight heads", "16:9"))["Step 10: context vectors"]
 
     assert [panel.grid.values.shape for panel in layout.panels] == [
         *[(4, 8)] * 8,
@@ -388,6 +394,29 @@ def test_arrows_have_the_lengths_and_the_angle_of_the_vectors(name: str) -> None
         cosine = query @ key / np.linalg.norm(query) / np.linalg.norm(key)
         assert cosine == pytest.approx(plane.cosine)
         assert plane.angle in texts(layout)
+
+
+@pytest.mark.parametrize("query", range(4))
+@pytest.mark.parametrize("key", [0, 3])
+def test_vectors_of_two_numbers_are_drawn_where_these_say(query: int, key: int) -> None:
+    """The bar beside the query is as long as the projection, whose number stands at it."""
+    walk = steps(PAIR_TEXT, tokenizer="words", dim=2, query=PAIR[query], key=PAIR[key])
+    section = next(each for each in walk.sections if each.planes)
+    layout = layout_of(walk.view().of_section(section), Look(size=SLIDE))
+    queries, keys = walk.trace.layers[0].queries_with_keys()
+    vectors = queries[0, query].numpy(), keys[0, key].numpy()
+    arrows = [
+        np.subtract(each.points[1], each.points[0]) for each in layout.items_of(Stroke) if each.head
+    ]
+    unit = np.linalg.norm(arrows[0]) / np.linalg.norm(vectors[0])
+    bar = next(each for each in layout.items_of(Stroke) if each.series == 1 and not each.head)
+    projection = vectors[0] @ vectors[1] / np.linalg.norm(vectors[0])
+
+    for arrow, vector in zip(arrows, vectors, strict=True):
+        assert arrow / unit == pytest.approx(vector, abs=1e-4)
+    assert math.dist(*bar.points) / unit == pytest.approx(abs(projection), abs=1e-4)
+    assert f"{projection:.2f}".replace("-", "−") in texts(layout)
+    assert_readable(layout)
 
 
 def test_vectors_on_one_line_are_both_to_be_seen() -> None:

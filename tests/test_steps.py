@@ -507,7 +507,7 @@ def test_a_file_for_each_step(attnviz: Attnviz, tmp_path: Path) -> None:
     names = ["s-04-queries.txt", "s-04b-rotary.txt", "s-05-scores.txt"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert result.err.splitlines()[0].endswith("s-04-queries.txt")
-    assert "5 scores" in (tmp_path / names[2]).read_text("utf-8")
+    assert "Step 5: scores" in (tmp_path / names[2]).read_text("utf-8")
 
 
 def test_the_data_of_steps_is_that_of_run(attnviz: Attnviz) -> None:

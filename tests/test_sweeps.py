@@ -206,9 +206,8 @@ def test_repeats_that_would_take_hours_are_refused(attnviz: Attnviz) -> None:
 
 
 def test_curves_hold_medians_bands_and_the_root() -> None:
-    spread_curves, *other_curves = sweep_curves(
-        measure_sweep(TEXT, Settings(), "dim", ["32", "2"], 9)
-    )
+    sweep = measure_sweep(TEXT, Settings(), "dim", ["32", "2"], 9)
+    spread_curves, *other_curves = sweep_curves(sweep, compare(TEXT, by="dim", values=["32", "2"]))
 
     assert spread_curves.x_values == (2, 32)
     assert [line.name for line in spread_curves.lines] == ["unscaled", "scaled", "√d_k"]

@@ -170,10 +170,10 @@ def test_a_step_alone_is_a_view_of_its_own() -> None:
     step_view = view.of_section(section)
 
     assert isinstance(section, Section)
-    assert step_view.headline == "5 scores"
+    assert step_view.headline == "Step 5: scores"
     assert [each.name for each in step_view.sections] == ["scores"]
     assert step_view.sections[0].moments == ()
-    assert step_view.picture.description.startswith("5 scores: Each score is the dot product")
+    assert step_view.picture.description.startswith("Step 5: scores: Each score is the dot product")
 
 
 def test_a_look_has_nothing_to_say() -> None:

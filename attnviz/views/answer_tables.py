@@ -26,7 +26,7 @@ from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import heads_off_names, heads_off_suffix
 from attnviz.views.reading import token_axis
 from attnviz.wording.numbers import fixed_text, percent_text, share_text
-from attnviz.wording.words import and_list, bidi_isolated, or_list
+from attnviz.wording.words import and_list, bidi_isolated, listed_label, or_list
 
 RANK_TITLES = ("1st", "2nd", "3rd")  # columns of a table of answers
 MIN_NAMED_PROBABILITY = 0.005  # less likely answers are not mentioned
@@ -125,7 +125,7 @@ def _other_positions_text(prediction: Prediction) -> str:
 def _answer_cell_text(prediction: Prediction, position: int, answer: int) -> str:
     """Return the label of an answer; empty where its probability is NaN, so it was not scored."""
     is_scored = not prediction.probabilities[position, answer].isnan()
-    return bidi_isolated(prediction.answers[answer]) if is_scored else ""
+    return listed_label(prediction.answers[answer]) if is_scored else ""
 
 
 def ways_answers_grid(ways: Sequence[tuple[str, Trace]], query: int | None) -> Grid | None:
@@ -176,7 +176,7 @@ def ways_answer_bars(
     }
     # Sorted by the probability in the reference, then by that in the others.
     order = sorted(shown_answers, key=lambda answer: (*(-np.nan_to_num(probabilities[:, answer])),))
-    axis = plain_axis("answer", [bidi_isolated(predictions[0].answers[answer]) for answer in order])
+    axis = plain_axis("answer", [listed_label(predictions[0].answers[answer]) for answer in order])
     position_text = _answer_position_text(predictions[0], ways[0][1].tokens, position)
     note = f"bar = probability of the answer {position_text.lower()}"
     measure, remarks = plain_axis("measure", ["probability"]), ("",) * len(order)
@@ -238,7 +238,7 @@ def _likeliest_answer_text(prediction: Prediction, position: int) -> str:
 def _answer_text(prediction: Prediction, position: int, answer: int) -> str:
     """Return the answer with this index and its probability: `are (99.9 %)`."""
     probability = float(prediction.probabilities[position, answer])
-    return f"{bidi_isolated(prediction.answers[answer])} ({percent_text(probability)})"
+    return f"{listed_label(prediction.answers[answer])} ({percent_text(probability)})"
 
 
 def answer_bars(trace: Trace, query: int) -> RankedBars:
@@ -262,7 +262,7 @@ def answer_bars(trace: Trace, query: int) -> RankedBars:
     notes = ["bar = probability of the answer"]
     if len(shown_answers) < len(scored):
         notes.append(f"all other answers: under {percent_text(MIN_NAMED_PROBABILITY)}")
-    labels = [bidi_isolated(prediction.answers[answer]) for answer in shown_answers]
+    labels = [listed_label(prediction.answers[answer]) for answer in shown_answers]
     grid = Grid(
         "",
         plain_axis("answer", labels),
@@ -438,7 +438,7 @@ def _answer_list_text(prediction: Prediction, answers: Sequence[int]) -> str:
     """Return the labels of answers (indices) in a row; `…` stands for those after
     MAX_LISTED_ANSWERS.
     """
-    labels = [bidi_isolated(prediction.answers[answer]) for answer in answers[:MAX_LISTED_ANSWERS]]
+    labels = [listed_label(prediction.answers[answer]) for answer in answers[:MAX_LISTED_ANSWERS]]
     return " ".join(labels) + " …" * (len(answers) > MAX_LISTED_ANSWERS)
 
 

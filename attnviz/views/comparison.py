@@ -25,6 +25,7 @@ from attnviz.analysis.seeds import (
 )
 from attnviz.errors import AttnvizError, opt
 from attnviz.traces.trace import Trace
+from attnviz.vectors.positions import alibi_slopes
 from attnviz.views.answer_tables import (
     answer_flips_finding,
     answer_sentences,
@@ -53,16 +54,17 @@ from attnviz.views.measure_tables import (
     alternative_name,
     measures_by_query,
     measures_table,
+    scaling_name,
     sweep_curves,
 )
 from attnviz.views.notes import softmax_caveat
 from attnviz.views.settings_line import ATTENTION_PART, settings_line
 from attnviz.views.view import Excerpt, Group, TableData, View, build_page
 from attnviz.wording.commands import Command
-from attnviz.wording.numbers import exact_text
+from attnviz.wording.numbers import exact_text, smallest_fixed_value
 from attnviz.wording.words import and_list
 
-MAX_DIFFERENCE_PANELS = 6  # a picture of more panels has no differences
+MAX_DIFFERENCE_PANELS = 4  # a picture of more panels has no differences
 HALF_DTYPES = {"bfloat16", "float16"}
 HALF_PRECISION_NOTE = (
     "half precision rounds queries, keys and values here; their softmax is computed in 32 bits"
@@ -166,7 +168,7 @@ def _matrix_contents(
     repeated = measure_repeats(comparison, repeats, track) if sweep is None else None
     finding = conclusion(comparison, sweep, repeated)
     screen, picture = _way_tables(heads, sweep, full=full) if not curves else ([], [])
-    charts = Group("curves", tuple(sweep_curves(sweep) if sweep else ()))
+    charts = Group("curves", tuple(sweep_curves(sweep, comparison) if sweep else ()))
     changes = () if curves else (*mistake_notes(comparison), *largest_change_sentences(comparison))
     closing_sentences = (*changes, *_answer_sentences(comparison))
     headline = conclusion(comparison, sweep, repeated, is_title=True)
@@ -341,12 +343,30 @@ def _comparison_picture(heads: ComparedHeads, *, charts: bool) -> list[Group]:
         table = tuple(grid for pair in pairs for grids in pair for grid in grids)
         return [Group("alternatives", table, kind="table", column_count=len(heads.numbers))]
     panels = tuple(chain.from_iterable(weights))
+    if charts:
+        scaling = scaling_name(comparison)
+        panels = tuple(replace(panel, title=f"{panel.title}, {scaling}") for panel in panels)
     if len(panels) == 2:
         panels = (*panels, *chain.from_iterable(differences))
         return [Group("alternatives", panels, kind="pair")]
     title = f"minus {alternative_name(comparison, comparison.base)}"
     below = tuple(replace(grids[0], title=title) if grids else None for grids in differences)
+    panels = tuple(
+        replace(panel, note=f"{panel.note}{_alibi_note(comparison, index)}")
+        for index, panel in enumerate(panels)
+    )
     return [Group("alternatives", panels, below if any(below) else (), kind="rows")]
+
+
+def _alibi_note(comparison: Comparison, index: int) -> str:
+    """Return why ALiBi reads as no positions do, as the end of a note; empty where it does not."""
+    alternative, base = comparison.alternatives[index], comparison.base.name
+    if (alternative.name, base) != ("alibi", "none") or alternative.layer is None:
+        return ""
+    if comparison.difference(index, None).reach >= smallest_fixed_value(2):
+        return ""
+    slope = exact_text(round(max(alibi_slopes(alternative.layer.heads)), 4))
+    return f" · alibi ≈ none: it takes only {slope} off a score for each token of distance"
 
 
 def common_settings_line(comparison: Comparison) -> str:

@@ -40,8 +40,12 @@ BARE_NUMBER_ASPECTS = ("dim", "heads", "temperature", "seed")  # their values ne
 SWEEP_TITLES = {
     "spread": "spread of the scores",
     "entropy": "entropy (bits)",
-    "peak": "peak",
+    "peak": "largest weight",
     "gradient": "softmax gradient",
+}
+SWEEP_NOTES = {
+    "entropy": "entropy 0 = a row reads one token",
+    "gradient": "gradient near 0 = the softmax hardly learns",
 }
 
 
@@ -162,8 +166,20 @@ def _query_measures_grid(
     )
 
 
-def sweep_curves(sweep: Sweep) -> list[Curves]:
-    return [_measure_curves(sweep, name, title) for name, title in SWEEP_TITLES.items()]
+def sweep_curves(sweep: Sweep, comparison: Comparison) -> list[Curves]:
+    """Return a chart of each measure: unscaled and scaled; by temperature only as the maps are,
+    and without the gradient.
+    """
+    if sweep.by != "temperature":
+        return [_measure_curves(sweep, name, SWEEP_SERIES) for name in SWEEP_TITLES]
+    series = [scaling_name(comparison)]
+    return [_measure_curves(sweep, name, series) for name in SWEEP_TITLES if name != "gradient"]
+
+
+def scaling_name(comparison: Comparison) -> str:
+    """Return `scaled` or `unscaled`, as the reference is."""
+    trace = comparison.base.trace
+    return "scaled" if trace is not None and trace.variant.scaled else "unscaled"
 
 
 def sweep_positions(sweep: Sweep) -> tuple[tuple[float, ...], str]:
@@ -175,13 +191,13 @@ def sweep_positions(sweep: Sweep) -> tuple[tuple[float, ...], str]:
     return sweep.values, sweep.by
 
 
-def _measure_curves(sweep: Sweep, name: str, title: str) -> Curves:
+def _measure_curves(sweep: Sweep, name: str, shown_series: Sequence[str]) -> Curves:
     """Return the chart of measure `name`, sorted by x value; the spread of scores gets a dashed
     line √d_k unless temperatures are compared.
     """
     x_values, x_title = sweep_positions(sweep)
     order = np.argsort(x_values)
-    repeats = {series: sweep.curves[name][series].numpy()[order] for series in SWEEP_SERIES}
+    repeats = {series: sweep.curves[name][series].numpy()[order] for series in shown_series}
     lines = [_quantile_curve(series, values) for series, values in repeats.items()]
     if name == "spread" and sweep.by != "temperature":
         root = np.sqrt(np.array(sweep.widths, dtype=float))[order]
@@ -189,7 +205,8 @@ def _measure_curves(sweep: Sweep, name: str, title: str) -> Curves:
     width = percent_text(QUANTILE_BAND[1] - QUANTILE_BAND[0])
     note = f"median of {sweep.repeats:,} seeds, band: the middle {width}"
     note = "one seed" if sweep.repeats == 1 else note
-    return Curves(title, x_title, tuple(sorted(x_values)), tuple(lines), note=note)
+    note = " · ".join(filter(None, (SWEEP_NOTES.get(name), note)))
+    return Curves(SWEEP_TITLES[name], x_title, tuple(sorted(x_values)), tuple(lines), note=note)
 
 
 def _quantile_curve(name: str, repeats: np.ndarray) -> Curve:

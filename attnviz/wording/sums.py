@@ -330,9 +330,11 @@ class SumWriter:
         arc_cosine = self._scalar(f"arccos({cosine_text})", value, degrees)
         return replace(arc_cosine, result=f"{arc_cosine.result}°")
 
-    def polar_product(self, lengths: Numbers, cosine: float, result: float) -> Sum:
-        """Return a written product of two lengths and a cosine: `left = 1.25·1.07·0.98 = 1.31`."""
-        factors = [self._write(number) for number in (*lengths, cosine)]
+    def factors_product(self, numbers: Numbers, result: float) -> Sum:
+        """Return a written product, as of two lengths and a cosine: `left = 1.25·1.07·0.98 =
+        1.31`.
+        """
+        factors = [*map(self._write, numbers)]
         right, value = "·".join(map(_factor_text, factors)), math.prod(map(float, factors))
         return self._scalar(right, value, result)
 

@@ -80,6 +80,14 @@ def numbered_label(number: str, label: str) -> str:
     return f"{number} {bidi_isolated(label)}".strip()
 
 
+def listed_label(label: str) -> str:
+    """Return a label as it stands beside its number: in quotation marks where it has no letter and
+    no digit, as `"-"`, which would be read as a part of the number.
+    """
+    isolated = bidi_isolated(label)
+    return isolated if any(map(str.isalnum, label)) or not label else f'"{isolated}"'
+
+
 def bidi_isolated(label: str) -> str:
     """Return the label; in a right-to-left script with a mark on both sides, so that numbers beside
     it do not move.

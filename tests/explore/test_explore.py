@@ -33,6 +33,7 @@ from attnviz.errors import AttnvizError
 from attnviz.renderers.terminal.screen import ColorDepth, Screen, marker_color
 from attnviz.traces.inputs import build_source
 from attnviz.traces.trace import Trace
+from attnviz.views.answer_tables import answer_sentences
 from attnviz.views.conclusions.weight_titles import head_weights_title
 from attnviz.wings.explore import command as explore
 from attnviz.wings.explore import session, subject
@@ -627,14 +628,24 @@ def test_of_many_tokens_as_many_are_apart_as_there_is_room_for() -> None:
         assert session.subject.small_map(0, sides[-1]).cells.shape[0] <= sides[-1]
 
     assert sides == sorted(sides)
-    assert sides[-1] > sides[0] == subject.SMALL_MAP_SIDE
+    assert sides[-1] > subject.SMALL_MAP_SIDE > sides[0]
+
+
+def test_maps_become_coarse_so_that_all_heads_fit() -> None:
+    session = open_session(LONG_SENTENCE * 2, size=(80, 24), seed=42, heads=12, layers=6, dim=24)
+    lines = press(session, "o")
+
+    assert "in sight" not in lines[1]
+    assert all(any(f"L5H{head}" in line for line in lines) for head in range(12))
 
 
 def test_where_not_all_heads_fit_those_in_sight_are_numbered() -> None:
-    session = open_session("abcde" * 4, model="induction", size=(60, 16))
+    session = open_session(LONG_SENTENCE, size=(60, 16), seed=42, heads=8, layers=8, dim=16)
     lines = press(session, "o")
-    [(first_shown, last_shown)] = re.findall(r"one of 8 heads · heads (\d)–(\d) in sight", lines[1])
-    names = [session.subject.name(head) for head in range(8)]
+    [(first_shown, last_shown)] = re.findall(
+        r"one of 64 heads · heads (\d+)–(\d+) in sight", lines[1]
+    )
+    names = [session.subject.name(head) for head in range(64)]
     in_sight = [name for name in names if any(name in line for line in lines[2:])]
 
     assert in_sight == names[int(first_shown) - 1 : int(last_shown)]
@@ -697,11 +708,13 @@ def test_a_head_that_is_switched_off_changes_the_answer_as_without_does() -> Non
     prediction = not_none(session.subject.trace.prediction)
 
     assert torch.equal(prediction.probabilities, expected)
-    start = 'In L1H0, "?" gives "dogs" 100 % of its attention; the other tokens give it'
-    assert lines[0].startswith(start)
+    answer_sentence = answer_sentences(trace_without)[0].replace("\u00a0", " ")
+    assert lines[0] == answer_sentence
     assert lines[1].startswith("L1H0 (off), one of 4 heads")
     assert "changed: --without L1H0" in lines[1]
-    assert press(session, "up")[0].startswith('In L1H0, "table"')
+    assert press(session, "up")[0] == answer_sentence
+    assert press(session, "]")[0].startswith('In L1H1, "table"')
+    press(session, "[")
     answer = prediction.answers.index("are")
     share = 100 * float(expected[6, answer])
     assert f"are {share:.0f} % (was over 99.9 %)" in lines[-2]
@@ -783,6 +796,39 @@ def test_a_key_without_a_meaning_in_a_pane_says_so() -> None:
     assert "as large as they can be" in press(session, "escape", "enter", "+")[-3]
 
 
+def test_without_answers_the_title_names_the_weight_that_changes_most() -> None:
+    session = open_session("the cat sees the mat", heads=2, layers=2, dim=8)
+    before = [weights(session.subject, head) for head in range(4)]
+    session.place = replace(session.place, head=0)
+    title = press(session, "x")[0]
+    changes = np.stack([weights(session.subject, head) for head in range(4)]) - np.stack(before)
+    head, row, column = np.unravel_index(np.abs(changes).argmax(), changes.shape)
+    labels, earlier = session.subject.trace.tokens.labels, before[head][row, column]
+
+    shares = f"{100 * (earlier + changes[head, row, column]):.0f} %", f"{100 * earlier:.0f} %"
+    words = f'Without {session.subject.explorer.heads[session.place.head].name}, "{labels[row]}" '
+    words += f'gives "{labels[column]}" {shares[0]} in L1H{head - 2}, not {shares[1]}'
+    assert title.replace("\u00a0", " ") == words
+
+
+def test_enter_follows_the_link_of_the_cell() -> None:
+    session = open_session()
+    key = session.place.key
+    press(session, "enter")
+
+    assert session.place.query == key
+    assert session.place.key == weights(session.subject, session.place.head)[key].argmax()
+
+
+def test_a_score_is_called_scaled_only_if_it_is() -> None:
+    session = open_session()
+
+    assert "   scaled score " in press(session, "home")[-3]
+    unscaled = press(session, "s")[-3]
+    assert "scaled" not in unscaled
+    assert "   score / 0.5 " in unscaled  # the temperature of the model
+
+
 def test_a_single_head_that_is_off_is_named_the_head() -> None:
     trace_without = cached_trace("3 1 2", model="sort", without="L0H0")
     assert (
@@ -791,8 +837,8 @@ def test_a_single_head_that_is_off_is_named_the_head() -> None:
     )
 
     session = open_session("3 1 2", model="sort")
-    title_before = press(session, "home")[0]
-    assert press(session, "x")[0] == title_before
+    answer_sentence = answer_sentences(trace_without)[0].replace("\u00a0", " ")
+    assert press(session, "home", "x")[0] == answer_sentence
     assert "--without L0H0" in screen_lines(session)[1]
 
 
@@ -895,7 +941,7 @@ def test_a_name_that_no_file_can_have_is_a_message(
     press(session, "w")
     session.type(name)
 
-    press(session, "enter", "enter")
+    press(session, "enter")
 
     assert session.message
     assert not session.message.startswith("wrote")

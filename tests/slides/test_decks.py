@@ -279,7 +279,7 @@ def test_each_step_has_a_slide_with_what_happens_in_it() -> None:
         assert caption.startswith(section.about.replace("d_k", "dₖ"))
         assert all(f"= {line.right_side}" in slide_notes for line in section.sums)
         assert all(remark in slide_notes for remark in section.remarks)
-    mask_slide = titles(deck).index("7 mask")
+    mask_slide = titles(deck).index("Step 7: mask")
     placeholder_kinds = [
         section.placeholder_format.type for section in deck.slides[mask_slide].placeholders
     ]
@@ -295,7 +295,7 @@ def test_a_title_of_ones_own_stands_over_all_and_says_which() -> None:
     titled_steps = replace(steps_view, title="Mine", headline="Mine", has_chosen_title=True)
 
     assert titles(deck_of(titled_heads)) == ["Mine", "Mine · head 0", "Mine · head 1"]
-    assert titles(deck_of(titled_steps)) == ["Mine · 5 scores", "Mine · 6 scaling"]
+    assert titles(deck_of(titled_steps)) == ["Mine · Step 5: scores", "Mine · Step 6: scaling"]
 
 
 def slide_titles(view: View) -> list[str]:

@@ -224,17 +224,18 @@ def _round_powers(span: AxisSpan) -> list[float]:
 
 def arrows_markup(plane: Plane) -> Markup:
     """Return a drawing of two vectors as arrows, with names, lengths and the angle between them."""
-    tips = plane.tips
-    low, high = min(0.0, tips[1][0]), max(tip[0] for tip in tips)
-    top = max(tip[1] for tip in tips)
-    unit = (ARROWS_WIDTH - 2 * ARROWS_MARGIN) / ((high - low) or 1)
-    unit = min(unit, (ARROWS_HEIGHT - 2 * ARROWS_MARGIN) / top) if top else unit
+    tips, (low, high, lowest, top) = plane.tips, plane.extent
+    units = [(ARROWS_WIDTH - 2 * ARROWS_MARGIN) / (high - low)] if high > low else []
+    units += [(ARROWS_HEIGHT - 2 * ARROWS_MARGIN) / (top - lowest)] if top > lowest else []
+    unit = min(units, default=1.0)
     start = ARROWS_MARGIN - low * unit, max(ARROWS_HEIGHT / 4, top * unit + ARROWS_MARGIN)
+    foot = start[1] - lowest * unit
     lines = [_arrow_markup(series, tip, start, unit, plane) for series, tip in enumerate(tips)]
     length_captions = [f"{arrow.name}: length {arrow.length_text}" for arrow in plane.arrows]
-    words = [*length_captions, f"angle {plane.angle}" if plane.angle else ""]
-    rows = [_arrow_caption(words, number, start[1]) for number in range(len(words))]
-    total_height = start[1] + WORD_LINE_HEIGHT * (len(rows) + 1)
+    angle = f"angle {plane.angle}, projection {plane.projection}" if plane.angle else ""
+    words = [*length_captions, angle]
+    rows = [_arrow_caption(words, number, foot) for number in range(len(words))]
+    total_height = foot + WORD_LINE_HEIGHT * (len(rows) + 1)
     return tag(
         "svg",
         *lines,

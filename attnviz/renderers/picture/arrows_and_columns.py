@@ -5,10 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 
 from attnviz.renderers.picture.boxes import panes
 from attnviz.renderers.picture.items import Block, Box, Items, Point, Stroke, Tint, Words
-from attnviz.renderers.picture.text import BOLD, POINT, Lettering, fit_line, text_width, typeset
+from attnviz.renderers.picture.text import (
+    BOLD,
+    MIDDLE,
+    POINT,
+    Lettering,
+    fit_line,
+    text_width,
+    typeset,
+)
 from attnviz.views.grids.section import ColumnChart, ColumnChartRow, Plane
 
 QUERY_SERIES, KEY_SERIES = 0, 1  # the colours of the two, as of lines in a chart
@@ -20,6 +30,8 @@ ANGLE_ARC_SHARE, LARGEST_ANGLE_ARC = 0.4, 2.6  # of the shorter arrow, and in le
 ARC_STEP = math.radians(3)
 SMALLEST_ANGLE = math.radians(18)  # that its number can stand in; another stands below
 CORNER_SIDE = 0.5  # of a letter: the sign of a right angle
+SHADOW_GAP = 0.6  # of a letter: from the query to the projection of the key
+ANGLE_STEPS = 60  # quarters of a letter: how far from the arc its number may stand
 PLANES_GAP = 3.0  # letters between two planes
 BESIDE_BARS = 0.8  # of a letter: between the names of rows, the bars, and the sums
 BARS_GAP = 0.7  # of a letter: between two rows
@@ -50,12 +62,16 @@ def planes_items(planes: Sequence[Plane], room: Box, letters: Lettering) -> Item
 
 
 def _arrows_box(plane: Plane, room: Box, letters: Lettering) -> Box:
-    """Return the box of the arrows, between the title above and the names below."""
+    """Return the box of the arrows, between the title above and the names below. There is room for
+    the projection and its number below them, and beside those that point anywhere.
+    """
     left, bottom, width, height = room
     line = letters.text * POINT * LINE_STEP
     above = (2.3 if plane.title else 1) * line
-    below = 2 * line if _is_narrow(plane) else line
+    below = (3 if _is_narrow(plane) else 2) * line
     side = ARROW_HEAD * letters.text * POINT
+    if plane.coordinates is not None:
+        above, side = above + line, text_width(plane.projection, letters.text) + line
     return left + side, bottom + below, max(width - 2 * side, 0.3), max(height - above - below, 0.3)
 
 
@@ -65,20 +81,11 @@ def _is_narrow(plane: Plane) -> bool:
     return cosine is not None and (plane.on_a_line or math.acos(cosine) < SMALLEST_ANGLE)
 
 
-def _arrows_extent(plane: Plane) -> tuple[float, float, float]:
-    """Return the furthest to the left and to the right, and how high, that the arrows reach.
-
-    These are in units of the vectors, from the start of both arrows, which counts as well.
-    """
-    across = [0.0, *(tip[0] for tip in plane.tips)]
-    return min(across), max(across), plane.tips[KEY_SERIES][1]
-
-
 def _inches_per_unit(plane: Plane, box: Box) -> float:
     """Return the inches for a length of 1 at which both arrows fill a box; 1.0 if both are 0."""
-    low, high, top = _arrows_extent(plane)
+    low, high, lowest, top = plane.extent
     units = [box[2] / (high - low)] if high > low else []
-    units += [box[3] / top] if top > 0 else []
+    units += [box[3] / (top - lowest)] if top > lowest else []
     return min(units, default=1.0)
 
 
@@ -96,20 +103,28 @@ class _PlaneDrawing:
         """The size of a letter of the text, in inches."""
         return self.letters.text * POINT
 
-    @property
+    @cached_property
     def start(self) -> Point:
         """The common start of both arrows, so that they are centred in their box."""
         left, bottom, width, height = _arrows_box(self.plane, self.room, self.letters)
-        low, high, top = _arrows_extent(self.plane)
+        low, high, lowest, top = self.plane.extent
         x = left + (width - (low + high) * self.unit) / 2
-        return x, bottom + (height - top * self.unit) / 2
+        return x, bottom + (height - (lowest + top) * self.unit) / 2
 
     def page_point(self, point: Point) -> Point:
         return self.start[0] + point[0] * self.unit, self.start[1] + point[1] * self.unit
 
     def items(self) -> Items:
-        for part in (self._shadow, self._arc, self._arrows, self._title, self._names, self._angle):
+        parts = (self._axes, self._shadow, self._arc, self._arrows, self._title, self._names)
+        for part in (*parts, self._angle):
             yield from part()
+
+    def _axes(self) -> Iterator[Stroke]:
+        """Yield both axes, through the start, where the arrows are drawn as their numbers say."""
+        if self.plane.coordinates is not None:
+            low, high, lowest, top = self.plane.extent
+            for ends in (((low, 0.0), (high, 0.0)), ((0.0, lowest), (0.0, top))):
+                yield Stroke(tuple(map(self.page_point, ends)))
 
     def _arrows(self) -> Iterator[Stroke]:
         """Yield both arrows; one of length 0 is left out."""
@@ -118,37 +133,84 @@ class _PlaneDrawing:
                 points = (self.origins[series], tip)
                 yield Stroke(points, ARROW_WIDTH, series=series, head=ARROW_HEAD * self.letter)
 
+    @cached_property
+    def query_angle(self) -> float:
+        """The direction of the query in radians; of the key, if the query has length 0."""
+        x, y = next((tip for tip in self.plane.tips if any(tip)), (1.0, 0.0))
+        return math.atan2(y, x)
+
+    @cached_property
+    def side(self) -> int:
+        """1 if the key is to the left of the query, seen along it, or on one line with it; else
+        -1.
+        """
+        (x, y), (across, up) = self.plane.tips
+        return -1 if x * up < y * across and not self.plane.on_a_line else 1
+
+    def _beside(self, point: Point, along: float, beside: float) -> Point:
+        """Return the place so many inches from a point along the query, and to the side of the
+        key.
+        """
+        cosine, sine = math.cos(self.query_angle), math.sin(self.query_angle)
+        beside *= self.side
+        return point[0] + along * cosine - beside * sine, point[1] + along * sine + beside * cosine
+
     @property
     def origins(self) -> tuple[Point, Point]:
-        """Where the query and the key begin: on one line the key is a little higher, or it would
+        """Where the query and the key begin: on one line the key is a little beside it, or it would
         hide it.
         """
-        x, y = self.start
-        return (x, y), (x, y + (ARROWS_GAP * self.letter if self.plane.on_a_line else 0.0))
+        distance = ARROWS_GAP * self.letter if self.plane.on_a_line else 0.0
+        return self.start, self._beside(self.start, 0.0, distance)
 
-    @property
+    @cached_property
     def tips(self) -> tuple[Point, Point]:
         query, key = map(self.page_point, self.plane.tips)
-        return query, (key[0], key[1] + self.origins[KEY_SERIES][1] - self.origins[QUERY_SERIES][1])
+        (x, y), (across, up) = self.origins
+        return query, (key[0] + across - x, key[1] + up - y)
 
-    def _shadow(self) -> Iterator[Stroke]:
-        """Yield the projection of the key onto the query: dashed lines and the sign of a right
-        angle. Nothing comes if both are on one line, or have no angle.
+    @property
+    def _dashes(self) -> tuple[Point, Point]:
+        """The ends of the dashed line from the key's tip to its foot on the query."""
+        return self.tips[KEY_SERIES], self.page_point(self.plane.foot)
+
+    def _shadow(self) -> Items:
+        """Yield the projection of the key onto the query: dashed lines, the sign of a right angle,
+        and its length beside the query. Nothing comes if both are on one line, or have no angle.
         """
-        if self.plane.on_a_line or not self.plane.angle:
+        plane = self.plane
+        if plane.on_a_line or plane.cosine is None:
             return
-        tip = self.tips[KEY_SERIES]
-        foot = (tip[0], self.start[1])
-        yield Stroke((tip, foot), THIN_LINE, dashed=True)
-        end = self.start if tip[0] < self.start[0] else self.tips[QUERY_SERIES]
-        if not self.start[0] <= foot[0] <= end[0]:
-            yield Stroke((end, foot), THIN_LINE, dashed=True)
-        corner = min(
-            CORNER_SIDE * self.letter, (tip[1] - foot[1]) / 2, abs(foot[0] - self.start[0]) / 2
-        )
-        side = math.copysign(corner, self.start[0] - foot[0])
-        x, y = foot
-        yield Stroke(((x + side, y), (x + side, y + corner), (x, y + corner)), THIN_LINE)
+        (tip, foot), reach = self._dashes, self._foot_distance
+        query_reach = plane.arrows[QUERY_SERIES].length * self.unit
+        end = self._beside(self.start, min(max(reach, 0.0), query_reach), 0)  # of the query
+        yield Stroke((tip, foot, end), THIN_LINE, dashed=True)
+        corner = min(CORNER_SIDE * self.letter, math.dist(tip, foot) / 2, abs(reach) / 2)
+        along = math.copysign(corner, -reach)
+        points = (self._beside(foot, along, 0), self._beside(foot, along, corner))
+        yield Stroke((*points, self._beside(foot, 0, corner)), THIN_LINE)
+        gap = SHADOW_GAP * self.letter
+        if abs(reach) > gap:
+            ends = (self._beside(self.start, 0, -gap), self._beside(foot, 0, -gap))
+            yield Stroke(ends, ARROW_WIDTH, series=KEY_SERIES)
+        yield from self._shadow_number()
+
+    @property
+    def _foot_distance(self) -> float:
+        """How far along the query its foot lies, in inches; below 0 if it lies behind the start."""
+        return self.plane.arrows[KEY_SERIES].length * (self.plane.cosine or 0.0) * self.unit
+
+    def _shadow_number(self) -> Iterator[Words]:
+        """Yield the length of the projection, on the side of the query that is away from the key;
+        nothing where it is too short to be drawn, or both are on one line.
+        """
+        size, gap, middle = self.letters.text, SHADOW_GAP * self.letter, self._foot_distance / 2
+        if abs(self._foot_distance) <= gap or self.plane.on_a_line:
+            return
+        half = text_width(self.plane.projection, size) / 2 * abs(math.sin(self.query_angle))
+        x, y = self._beside(self.start, middle, -(gap + 0.75 * self.letter + half))
+        y -= MIDDLE * self.letter
+        yield Words(self.plane.projection, x, y, size, halign="center", series=KEY_SERIES)
 
     @property
     def _radius(self) -> float:
@@ -169,9 +231,10 @@ class _PlaneDrawing:
         yield Stroke(tuple(self._point_at(turn, self._radius) for turn in turns), THIN_LINE * 1.5)
 
     def _point_at(self, angle: float, radius: float) -> Point:
-        """Return the place at this angle (in radians) and distance from the start of the arrows."""
-        x, y = self.start
-        return x + radius * math.cos(angle), y + radius * math.sin(angle)
+        """Return the place at this angle from the query to the key (in radians) and distance from
+        the start of the arrows.
+        """
+        return self._beside(self.start, radius * math.cos(angle), radius * math.sin(angle))
 
     def _title(self) -> Iterator[Words]:
         left, bottom, _, height = self.room
@@ -180,48 +243,71 @@ class _PlaneDrawing:
             yield Words(self.plane.title, left, y, self.letters.title, bold=True)
 
     def _names(self) -> Iterator[Words]:
-        """Yield the name of the query below its arrow, and that of the key above its tip."""
-        lowest = self.start[1] - LINE_STEP * self.letter
-        highest = max(tip[1] for tip in self.tips) + 0.5 * self.letter
-        middle = (self.origins[QUERY_SERIES][0] + self.tips[QUERY_SERIES][0]) / 2
-        yield self._arrow_name(QUERY_SERIES, middle, lowest)
-        yield self._arrow_name(KEY_SERIES, self.tips[KEY_SERIES][0], highest)
+        """Yield the name of the arrow that ends higher above all, and that of the other below."""
+        query_tip, key_tip = self.tips
+        upper = QUERY_SERIES if query_tip[1] > key_tip[1] else KEY_SERIES
+        yield self._arrow_name(upper, self.tips[upper][0], self._reach[1] + 0.5 * self.letter)
+        tip = self.tips[1 - upper]
+        middle = tip[0] if tip[1] < self.start[1] else (self.start[0] + tip[0]) / 2
+        yield self._arrow_name(1 - upper, middle, self._reach[0] - LINE_STEP * self.letter)
+
+    @cached_property
+    def _reach(self) -> tuple[float, float]:
+        """The lower and the upper end of both arrows and of the numbers at them, in inches."""
+        feet = [words.y for words in (*self._shadow_number(), *self._angle_number())]
+        heights = [self.start[1], *(tip[1] for tip in self.tips), *feet]
+        return min(heights), max(*heights, *(foot + self.letter for foot in feet))
 
     def _arrow_name(self, series: int, middle: float, y: float) -> Words:
         """Return the name of an arrow with its length, as near to `middle` as the page allows."""
-        left, _, width, _ = self.room
-        arrow, letters = self.plane.arrows[series], self.letters
-        name = f"{arrow.name}, length {arrow.length_text}"
-        text, size = fit_line(name, letters.text, letters.smallest, width)
+        arrow = self.plane.arrows[series]
+        return self._centred_words(f"{arrow.name}, length {arrow.length_text}", middle, y, series)
+
+    def _centred_words(self, text: str, middle: float, y: float, series: int | None) -> Words:
+        left, bottom, width, height = self.room
+        top = bottom + height - (LINE_STEP + 1.3 * bool(self.plane.title)) * self.letter
+        text, size = fit_line(text, self.letters.text, self.letters.smallest, width)
         half = text_width(text, size) / 2
         x = min(max(middle, left + half), left + width - half)
-        return Words(text, x, y, size, halign="center", series=series)
+        return Words(text, x, min(max(y, bottom), top), size, halign="center", series=series)
 
     def _angle(self) -> Iterator[Words]:
-        """Yield the number of the angle between the arrows, or below both if it is too narrow.
+        """Yield the number of the angle, below all else if it is too narrow for it."""
+        if _is_narrow(self.plane):
+            middle = (self.start[0] + self.tips[QUERY_SERIES][0]) / 2
+            y = self._reach[0] - 2 * LINE_STEP * self.letter
+            yield self._centred_words(f"angle {self.plane.angle}", middle, y, None)
+        yield from self._angle_number()
 
-        Nothing comes if there is no angle.
+    def _angle_number(self) -> Iterator[Words]:
+        """Yield the number of the angle at the first place between the arrows that no line crosses;
+        nothing if there is none, no angle, or a narrow one.
         """
         cosine, size = self.plane.cosine, self.letters.text
-        if cosine is None:
+        if cosine is None or _is_narrow(self.plane):
             return
-        if _is_narrow(self.plane):
-            x = (self.origins[QUERY_SERIES][0] + self.tips[QUERY_SERIES][0]) / 2
-            y = self.start[1] - 2 * LINE_STEP * self.letter
-            yield Words(f"angle {self.plane.angle}", x, y, size, halign="center")
-            return
-        half = math.acos(cosine) / 2
-        x, y = self._point_at(half, self._radius + 0.4 * self.letter)
-        y = max(y - 0.36 * self.letter * math.cos(half), self.start[1] + 0.35 * self.letter)
-        yield Words(self.plane.angle, self._angle_x(x), y, size)
+        near = self._radius + text_width(self.plane.angle, size) / 2 + 0.2 * self.letter
+        steps = (near + step * self.letter / 4 for step in range(ANGLE_STEPS))
+        places = [self._point_at(math.acos(cosine) / 2, distance) for distance in steps]
+        for x, y in islice(filter(self._is_clear, places), 1):
+            yield Words(self.plane.angle, x, y - MIDDLE * self.letter, size, halign="center")
 
-    def _angle_x(self, x: float) -> float:
-        """Return where the number of the angle begins, near `x`, so that no dashes go
-        through it.
+    def _is_clear(self, place: Point) -> bool:
+        """Return whether no line goes through the number of the angle, centred at this place, and
+        it leaves room for the names.
         """
-        gap, foot = 0.3 * self.letter, self.tips[KEY_SERIES][0]
-        end = x + text_width(self.plane.angle, self.letters.text)
-        return foot + gap if x - gap < foot < end + gap else x
+        _, bottom, _, height = _arrows_box(self.plane, self.room, self.letters)
+        if not bottom - self.letter < place[1] < bottom + height:
+            return False
+        wide = text_width(self.plane.angle, self.letters.text) / 2 + 0.3 * self.letter
+        lines = [(self.start, tip) for tip in self.tips] + [self._dashes]
+        shares = [step / 100 for step in range(101)]
+        return not any(
+            abs(one[0] + (other[0] - one[0]) * share - place[0]) < wide
+            and abs(one[1] + (other[1] - one[1]) * share - place[1]) < 0.6 * self.letter
+            for one, other in lines
+            for share in shares
+        )
 
 
 def upright_bars_items(chart: ColumnChart, room: Box, letters: Lettering) -> Items:

@@ -59,7 +59,9 @@ class BarList:
     # What is said of all rows from a number on, longest first
     remainder_texts: Callable[[int], Sequence[str]]
     columns: int = 1
-    tracked: bool = False  # a line shows how long a bar could be, and its number stands behind it
+    tracked: bool = False  # the number of a bar stands behind its longest possible length
+    framed: bool = False  # a line around it shows how long a bar could be
+    most_rows: int | None = None  # so many rows are worth showing at most; None: all
     remarks_below: bool = False  # else beside the bars
     reserved_labels: tuple[str, ...] = ()  # of other frames of a film, which need room too
 
@@ -70,11 +72,13 @@ class BarList:
 
     @property
     def shown_rows(self) -> tuple[BarRow, ...]:
-        """All rows; or, if not all have room, one fewer than there is room for, as a line counts
-        the others.
+        """All rows worth showing; or, if not all have room, one fewer than there is room for, as a
+        line counts the others.
         """
         capacity = self.lines * self.columns
-        return self.rows if len(self.rows) <= capacity else self.rows[: max(capacity - 1, 0)]
+        rows = self.rows[: self.most_rows]
+        needed = len(rows) + (len(rows) < len(self.rows))
+        return rows if needed <= capacity else rows[: max(capacity - 1, 0)]
 
     @property
     def remainder_text(self) -> str:
@@ -167,7 +171,7 @@ class BarList:
         if row.interval is not None:
             start_line, end_line = map(place, row.interval)
             yield from interval_mark(start_line, end_line, middle, thick)
-        if self.tracked:
+        if self.framed:
             yield Block((start, middle - thick / 2, long, thick), outlined=TRACK_LINE, faint=True)
         if row.mark is not None:
             yield bar_mark(place(row.mark), middle, thick)

@@ -397,7 +397,9 @@ def make_card(drawable: Drawable) -> Card:
     if len(grids) == 1:
         grids = [replace(grids[0], title="")]
     panels, sums = tuple(_shortened_titles(grids)), tuple(line.text for line in drawable.sums)
-    return Card(drawable.heading, drawable.shapes, drawable.formula, drawable.about, panels, sums)
+    return Card(
+        drawable.list_heading, drawable.shapes, drawable.formula, drawable.about, panels, sums
+    )
 
 
 def without_axis_titles(grid: Grid) -> Grid:

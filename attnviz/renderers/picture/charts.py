@@ -17,6 +17,7 @@ from attnviz.views.grids.grid import AxisSpan, Curves, horizontal_span, vertical
 NUMBERS_GAP = 1.0  # from a chart to the numbers below it, which stand clear of those on its left
 NUMBER_PITCH = 1.3  # from one number to the next, in letters
 CHART_STEPS = 1000  # of a side, between which numbers are placed
+X_VALUE_SHARES = (1.0, 0.85, 0.7)  # of the letters of labels, if more x values then have room
 ROUND_STEPS = (1, 2, 2.5, 5, 10)  # steps from one number to the next, times a power of ten
 MAX_MARKED_X_VALUES = 24  # places: more are a line without a mark at each
 LARGEST_IN_FULL = 1e9  # of whole x values
@@ -41,11 +42,18 @@ def curves_chart(curves: Curves, box: tuple[float, float, float, float]) -> Char
     return Chart(box, tuple(trails))
 
 
-def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tuple[Ticks, Ticks]:
+def chart_ticks(
+    curves: Curves,
+    width: float,
+    height: float,
+    size: float,
+    x_value_shares: Sequence[float] = (1.0,),
+) -> tuple[Ticks, Ticks]:
     """Return the numbers on the left of a chart and those below it, in letters of `size` points.
 
     Round numbers stand on the left; below stand those x values (or x ticks) that have room.
-    Positions are counted in thousandths of each side.
+    Positions are counted in thousandths of each side. The x values may be in smaller letters
+    (`x_value_shares`) in which more have room.
     """
     x_span, y_span = horizontal_span(curves), vertical_span(curves)
     round_numbers = _round_numbers(y_span, whole=curves.counts)
@@ -54,9 +62,15 @@ def chart_ticks(curves: Curves, width: float, height: float, size: float) -> tup
     places = tuple(CHART_STEPS - 1 - _chart_position(y_span, number) for number in rows)
     extent = max(text_width(name, size) for name in names) + LABELS_GAP * size * POINT
     left = Ticks("", CHART_STEPS, places, names, size, extent=extent)
-    values = _spaced_values(curves.x_ticks or curves.x_values, x_span, width, size)
+    x_values = curves.x_ticks or curves.x_values
+    sizes = [size * share for share in x_value_shares]
+    spaced = [_spaced_values(x_values, x_span, width, each) for each in sizes]
+    values = max(spaced, key=len)  # the first of several, in the largest letters
+    values_size = sizes[spaced.index(values)]
     places = tuple(_chart_position(x_span, value) for value in values)
-    below = Ticks(curves.x_title, CHART_STEPS, places, tuple(map(x_value_text, values)), size)
+    below = Ticks(
+        curves.x_title, CHART_STEPS, places, tuple(map(x_value_text, values)), values_size
+    )
     extent = (1.2 + NUMBERS_GAP) * size * POINT
     return left, replace(below, extent=extent, gap=NUMBERS_GAP)
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import product
 
+import numpy as np
+
 from attnviz.renderers.picture.boxes import Column, Row, Space
 from attnviz.renderers.picture.fit import largest_length
-from attnviz.renderers.picture.items import Box, Items, Words
+from attnviz.renderers.picture.items import Block, Box, Items, Words
 from attnviz.renderers.picture.matrix import (
     NUMBER_HEIGHT,
     PART_OF_HEAD,
@@ -21,7 +23,7 @@ from attnviz.renderers.picture.matrix import (
     color_scales,
     longest_number,
 )
-from attnviz.renderers.picture.page_frame import Drawing, Key, masked_key, scale_key
+from attnviz.renderers.picture.page_frame import KEY_OUTLINE, Drawing, Key, masked_key, scale_key
 from attnviz.renderers.picture.panel_labels import (
     PanelStyle,
     Ticks,
@@ -40,9 +42,11 @@ from attnviz.renderers.picture.text import (
     cached_by_font,
     fit_line,
     text_width,
+    typeset,
 )
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
+from attnviz.views.grids.number_formats import cell_format
 from attnviz.views.view import Group
 from attnviz.wording.words import bracketed_shape
 
@@ -63,7 +67,9 @@ LABELS_POWER, AREA_POWER = 0.35, 0.25  # of labels, and of the area of a cell, i
 FLATTEST_CELL, TALLEST_CELL = 0.5, 1.6  # times as high as wide may a cell be
 LABELS = (1.0, 0.89, 0.78, 0.67, 0.56)  # of the largest letters of labels: those that are tried
 LABELS_OF_ROWS, LABELS_OF_MANY = (1.0, 0.78, 0.56), (0.89, 0.56)  # rows need no large choice
-NUMBER_WIDTH_SHARE = 0.9  # of the width of a cell, at most, for its number
+NUMBER_WIDTH_SHARE = 0.9  # of the width of a cell, at most, for its number;
+ROOMY_NUMBER = 0.9  # of that, where the number can then be read
+MARK_OUTLINE = 2.5  # points: around a row, a column, and the cell that these make
 LARGEST_CELL, NATURAL_CELL = 4.5, 2.6  # in sizes of the letters of numbers
 NUMBERS_WORTH = 10**6  # are worth more than all labels
 NATURAL_EQUATIONS_WIDTH = 10.0  # of a page with few equations
@@ -220,7 +226,9 @@ class Equations:
         """Return the one size of all numbers, in points, at most the usual one; 0 if they cannot be
         read.
         """
-        return min(self.number, letters.number) if self.number >= letters.smallest else 0.0
+        if self.number < letters.smallest:
+            return 0.0
+        return max(min(self.number * ROOMY_NUMBER, letters.number), letters.smallest)
 
 
 @dataclass(frozen=True)
@@ -257,6 +265,20 @@ class EquationDrawing(Drawing):
             yield from _term_items(term, number_size, letters)
             yield from _title_items(term, shaped_size if shapes else size, letters, shapes=shapes)
             yield from _sign_items(term, letters)
+        if cell := self._marked_cell:
+            yield from _mark_items(terms, *cell)
+
+    @cached_property
+    def _marked_cell(self) -> tuple[int, int] | None:
+        """The largest number of a single product, whose row and column are marked; None for several
+        products, and for a result in blocks or without numbers.
+        """
+        grids = _group_grids(self.groups[0])
+        if len(self.groups) > 1 or self.groups[0].kind != "product" or grids[-1].pool_note:
+            return None
+        values = np.where(grids[-1].hidden, -np.inf, grids[-1].values)
+        row, column = divmod(int(np.nanargmax(values)), values.shape[1])
+        return (row, column) if np.isfinite(values[row, column]) else None
 
     def legibility(self, room: Box, letters: Lettering) -> int:
         """Return the percentage of labels that the worst side has, plus a million if numbers can be
@@ -283,7 +305,8 @@ class EquationDrawing(Drawing):
         scales = color_scales(grids)
         hidden = [masked_key(scales[0])] if any(grid.cells.has_hidden for grid in grids) else []
         pooled = dict.fromkeys(grid.pool_note for grid in grids if grid.pool_note)
-        return [*map(scale_key, scales), *hidden, *map(Key, pooled)]
+        marked = [_mark_key(grids, *cell) for cell in [self._marked_cell] if cell]
+        return [*map(scale_key, scales), *marked, *hidden, *map(Key, pooled)]
 
     @cached_property
     def _brief(self) -> tuple[Group, ...]:
@@ -511,6 +534,31 @@ def _sign_items(placed: PlacedTerm, letters: Lettering) -> Iterator[Words]:
         points = max(min(points, HIGHEST_SIGN * height / POINT), letters.smallest)
         y = bottom + height / 2 - MIDDLE * points * POINT
         yield Words(placed.sign, left + width + placed.gap / 2, y, points, halign="center")
+
+
+def _mark_items(terms: Sequence[PlacedTerm], row: int, column: int) -> Iterator[Block]:
+    """Yield frames around a row of the first term, a column of the second, and the cell of the
+    result that they make.
+    """
+    for placed, part in zip(terms, ((row, None), (None, column), (row, column)), strict=True):
+        (left, bottom, width, height), (rows, columns) = placed.box, placed.term.grid.cells.shape
+        down, across = part
+        if down is not None:
+            bottom, height = bottom + height - (down + 1) * height / rows, height / rows
+        if across is not None:
+            left, width = left + across * width / columns, width / columns
+        yield Block((left, bottom, width, height), outlined=MARK_OUTLINE)
+
+
+def _mark_key(grids: Sequence[Grid], row: int, column: int) -> Key:
+    """Return what the frames say: which row times which column, and their number."""
+    result = grids[-1]
+    names = [axis.labels[at] or axis.numbers[at] for axis, at in (
+        (result.rows, row), (result.columns, column))]  # fmt: skip
+    first, second = (grid.title.split(" ")[0] for grid in grids[:2])
+    number = cell_format(result, 2)(float(result.values[row, column]))
+    text = f"row {names[0]} of {first} · column {names[1]} of {second} = {typeset(number)}"
+    return Key(text, block=Block((0, 0, 0, 0), outlined=KEY_OUTLINE))
 
 
 def _sign_width(sign: str, size: float) -> float:

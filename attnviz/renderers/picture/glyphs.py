@@ -129,7 +129,7 @@ TEXT_FIELDS: dict[type, dict[str, TextSetter]] = {
         "replies": _typeset_text,
     },
     Sum: dict.fromkeys(("left", "right", "result"), _typeset_text),
-    Plane: {"arrows": None, "angle": _typeset_text},
+    Plane: {"arrows": None, "angle": _typeset_text, "projection": _typeset_text},
     Arrow: dict.fromkeys(("name", "length_text"), _typeset_text),
     ColumnChart: {"names": drawable_text},
     Arcs: {"grid": None},

@@ -60,6 +60,7 @@ SENTENCE_SIGN = ": "  # what follows it in a title is a sentence, which may be b
 SENTENCE_LINES = 1.6  # to stand on two lines: words that are not broken leave some of each empty
 AFTER_HYPHEN = re.compile(r"(?<=\w-)(?=\w)")
 PART_OF_HEAD = re.compile(r"(?P<part>.+?) (?:· )?(?P<rest>(?:head \d+|L\d+).*)")
+CROSS_SIGN = " cross "  # in the name of a head of cross-attention
 TitledPanel = Grid | Curves | None
 
 
@@ -286,12 +287,19 @@ def distinct_titles(titles: Sequence[str], scales: Sequence[str]) -> list[str]:
     ['head 0', 'head 1']
     >>> distinct_titles(["weights L0H0", "scores L0H0"], ["weight", "score"])
     ['weights L0H0', 'scores L0H0']
+    >>> distinct_titles(["weights L0H0", "weights L0 cross H0"], ["weight"] * 2)
+    ['L0H0 self-attention', 'L0H0 cross-attention']
     >>> distinct_titles(["weights"], ["weight"])
     ['']
     """
     matches = [PART_OF_HEAD.match(title) for title in titles]
     if len({match and match["part"] for match in matches}) == 1 and all(matches):
-        return [match["rest"] for match in matches if match]
+        heads = [match["rest"] for match in matches if match]
+        if any(CROSS_SIGN in head for head in heads):
+            kinds = ["cross" if CROSS_SIGN in head else "self" for head in heads]
+            names = [head.replace(CROSS_SIGN, "") for head in heads]
+            return [f"{n} {kind}-attention" for n, kind in zip(names, kinds, strict=True)]
+        return heads
     if len(titles) == 1 and titles[0] in (scales[0], f"{scales[0]}s"):
         return [""]
     return list(titles)
@@ -315,13 +323,18 @@ def panel_title_words(
 ) -> Iterator[Words]:
     """Yield the lines above a panel; in place of an empty line above a chart, the names of curves.
 
-    `curves` are these curves with their numbers, and `room` is the width for them.
+    `curves` are these curves with their numbers, and `room` is the width for them where that of
+    the panel is too little.
     """
     y = box[1] + box[3] + PANEL_TITLE_GAP * size * POINT
     for line in reversed(lines):
         if isinstance(panel, Curves) and line == "":
             name_size = max(size * CURVE_NAMES_SHARE, smallest)
-            yield from _curve_names_words(curves, (box[0], y), room, name_size, smallest)
+            names = [_curve_label(line) for _, line in curves]
+            is_wide = _labels_size(names, name_size, box[2]) < smallest
+            yield from _curve_names_words(
+                curves, (box[0], y), room if is_wide else box[2], name_size, smallest
+            )
         else:
             yield from title_words(
                 line, box[0], y, size, off=isinstance(panel, Grid) and panel.is_all_off

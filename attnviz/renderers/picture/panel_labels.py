@@ -159,10 +159,13 @@ def _cut_label(label: str, size: float, width: float) -> str:
 
 @lru_cache(maxsize=64)  # asked for at every size of cells that is tried
 def _word_labels(axis: Axis) -> tuple[str, ...]:
-    """Return the words of an axis alone; with their numbers where a word stands more than once."""
+    """Return the words of an axis alone; with their numbers where a word stands more than once, and
+    all with theirs if that is so of most.
+    """
     counts = Counter(axis.labels)
+    all_numbered = 2 * sum(counts[label] > 1 for label in axis.labels) > len(axis)
     return tuple(
-        shorten_label(name if counts[label] > 1 or not label else label)
+        shorten_label(name if all_numbered or counts[label] > 1 or not label else label)
         for name, label in zip(axis.names, axis.labels, strict=True)
     )
 

@@ -14,7 +14,7 @@ from itertools import chain
 
 from attnviz.errors import AttnvizError
 from attnviz.renderers.picture.boxes import Column, Space, grid_of
-from attnviz.renderers.picture.charts import chart_ticks
+from attnviz.renderers.picture.charts import X_VALUE_SHARES, chart_ticks
 from attnviz.renderers.picture.items import MIN_NUMBER_POINTS, Box
 from attnviz.renderers.picture.matrix import (
     NUMBER_WIDTH,
@@ -422,7 +422,7 @@ def _panel_ticks(
     if panel is None:
         return Ticks("", 1), Ticks("", 1)
     if isinstance(panel, Curves):
-        return chart_ticks(panel, *size, style.label)
+        return chart_ticks(panel, *size, style.label, X_VALUE_SHARES)
     same_shape = isinstance(left, Grid) and left.values.shape == panel.values.shape
     same_rows = same_shape and isinstance(left, Grid) and left.rows == panel.rows
     same_columns = isinstance(below, Grid) and below.columns == panel.columns

@@ -15,7 +15,7 @@ from attnviz.errors import AttnvizError, opt, warn_with_note
 from attnviz.renderers import PAGE_PLACEHOLDER
 from attnviz.renderers.look import SLIDE_LABEL_POINTS, USUAL_TEXT, TextSize
 from attnviz.renderers.picture.charts import curves_chart
-from attnviz.renderers.picture.items import Box, Item, Items, Layout, Stroke, Words
+from attnviz.renderers.picture.items import Box, Chart, Item, Items, Layout, Panel, Stroke, Words
 from attnviz.renderers.picture.matrix import (
     bars_width,
     build_panel,
@@ -352,9 +352,21 @@ def _title_runs(titles: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
 
 
 def _panel_items(panels: PanelRows, boxes: Sequence[Box]) -> Items:
-    """Yield each panel as cells or as a chart in its box; empty places are passed over."""
+    """Yield each panel as cells or as a chart in its box; empty places are passed over.
+
+    Grids of one shape on one scale have numbers of one size, or none.
+    """
+    items: list[Chart | Panel] = []
+    fitting: dict[tuple[object, ...], float] = {}
     for content, box in zip(panels.contents, boxes, strict=True):
         if isinstance(content, Curves):
-            yield curves_chart(content, box)
+            items.append(curves_chart(content, box))
         elif content:
-            yield build_panel(content, box, panels.style.number, panels.style.smallest)
+            panel = build_panel(content, box, panels.style.number, panels.style.smallest)
+            key = (content.scale, content.cells.shape)
+            fitting[key] = min(panel.fitting, fitting.get(key, panel.fitting))
+            items.append(panel)
+    for item in items:
+        if isinstance(item, Panel):
+            item = replace(item, fitting=fitting[item.grid.scale, item.grid.cells.shape])
+        yield item

@@ -72,6 +72,8 @@ FEW_BARS_SCALE = 1.33  # times as large as labels are the words beside few bars
 HIGHEST_LIST, HIGHEST_ROW = 40.0, 2.6  # of bars, in letters
 HIGHEST_ARCH, ARCH_SHARE = 0.16, 0.4  # of the width of a panel; of the height that is left over
 SHORTEST_BAR = 5.0  # letters
+FRAMES_FROM = 0.25  # the end of a scale: from here frames of bars end at 1, below bars have none
+SMALLEST_BAR, MOST_SMALL_BARS = 0.015, 2  # more bars below it are counted in a line
 
 
 @dataclass(frozen=True)
@@ -480,7 +482,9 @@ def word_bars(sentence: Sentence, size: float, width: float, height: float) -> B
         widest_line(tuple(labels), size) + widest_line(tuple(numbers), size) + 2 * BAR_GAP * unit
     )
     max_columns = max(int((width + between) / (needed + SHORTEST_BAR * unit + between)), 1)
-    columns, lines = bar_columns_and_lines(len(rows), count_bar_lines(height, size), max_columns)
+    shown = _bars_worth_showing(sentence)
+    places = shown + (shown < len(rows))
+    columns, lines = bar_columns_and_lines(places, count_bar_lines(height, size), max_columns)
     wide = (width - (columns - 1) * between) / columns
 
     def more(start: int) -> list[str]:
@@ -492,17 +496,45 @@ def word_bars(sentence: Sentence, size: float, width: float, height: float) -> B
         count = f"{len(rest):,} more"
         return [f"and {count}, {together} together", f"{count}: {together}", count]
 
-    return BarList(rows, size, wide, lines if wide >= needed else 0, more, columns, tracked=True)
+    return BarList(
+        rows,
+        size,
+        wide,
+        lines if wide >= needed else 0,
+        more,
+        columns,
+        tracked=True,
+        framed=_frame_end(sentence) == 1,
+        most_rows=shown,
+    )
+
+
+def _frame_end(sentence: Sentence) -> float:
+    """Return the number of a bar of full length: 1, unless the scale ends so early that all bars
+    would be short.
+    """
+    high = sentence.grid.scale.high
+    return 1.0 if high >= FRAMES_FROM else high
+
+
+def _bars_worth_showing(sentence: Sentence) -> int:
+    """Return how many bars are not nearly 0; all if only a few are, or frames of a film may differ
+    in that.
+    """
+    weights = sentence.grid.values[0][sentence.bars]
+    small = int((weights < SMALLEST_BAR).sum())
+    is_frame = sentence.written is not None or bool(sentence.grid.columns.reserved_labels)
+    return len(weights) - (small if MOST_SMALL_BARS < small < len(weights) and not is_frame else 0)
 
 
 @lru_cache(maxsize=256)  # asked for again and again while a sentence finds its size
 def _word_rows(sentence: Sentence) -> tuple[BarRow, ...]:
     """Return a bar for each word that has one, with its label and number."""
-    grid, write = sentence.grid, cell_format(sentence.grid, 2)
+    grid, write, end = sentence.grid, cell_format(sentence.grid, 2), _frame_end(sentence)
     labels = [shorten_label(grid.columns.names[column]) for column in sentence.bars]
     tints = [cell_tint(grid, 0, column) for column in sentence.bars]
     return tuple(
-        BarRow(label, write(tint.value or 0.0), tint, tint.share)
+        BarRow(label, write(tint.value or 0.0), tint, min((tint.value or 0.0) / end, 1.0))
         for label, tint in zip(labels, tints, strict=True)
     )
 

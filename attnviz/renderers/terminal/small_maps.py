@@ -36,7 +36,7 @@ from attnviz.renderers.terminal.screen import (
     wrap_note,
 )
 from attnviz.views.grids.axes import Axis
-from attnviz.views.grids.grid import Grid, pool_grid
+from attnviz.views.grids.grid import OFF_SUFFIX, Grid, pool_grid
 from attnviz.views.grids.overview import COLOR_SCALE_NOTES, Overview
 from attnviz.wording.words import bidi_isolated
 
@@ -237,15 +237,18 @@ def _map_row_lines(
 
 
 def _map_title_line(heads: HeadGrids, start: int, width: int, gap: int) -> Text:
-    """Return a line with the titles of maps side by side, each cut to `width` columns.
+    """Return a line with the titles of maps side by side, each cut to `width` columns, or to the
+    beginning of the next one.
 
     The first may begin over the row names, which take `start` columns. `gap`: columns between maps.
+    What is too wide is first without `(off)`: such a name is struck through.
     """
     line = Text(end="")
     for number, head in enumerate(heads):
-        room = width if number else start + width
-        title = fit_columns(cut_columns(head.title, room), room)
-        line.append(" " * gap if number else "")
+        room = (width if number else start + width) + gap - 1
+        name = head.title if cell_len(head.title) <= room else head.title.removesuffix(OFF_SUFFIX)
+        title = fit_columns(cut_columns(name, room), room)
+        line.append(" " if number else "")
         line.append_text(title_text(title, is_off=head.is_all_off))
     line.rstrip()
     return line

@@ -15,6 +15,7 @@ from attnviz.wording.sums import Sum
 
 # Rows of tables: the index of each among the grids of a section, and the signs between them.
 Stages = tuple[tuple[int | str, ...], ...]
+Point = tuple[float, float]
 CellSource = tuple[int, int | None, int | None]  # a grid, a row, a column; None: all of them
 JOINED_TABLES, SEPARATE_TABLES = "", " "  # signs: drawn as one table; with a gap between them
 PARALLEL_TOLERANCE = 1e-9  # how far the cosine of parallel vectors may be from 1 or -1
@@ -54,12 +55,19 @@ class Section:
     stages: Stages = ()  # how some of its grids are computed from others
     stage_grids: tuple[Grid, ...] = ()  # further grids of the stages, numbered after `grids`
     ranking: RankedBars | None = None  # drawn on a page, below all else
+    noun: str = "Step"  # what its number counts; empty for a question
     finding: str = ""  # what it shows here: the title where it is shown alone
 
     @property
     def heading(self) -> str:
-        """The number and the title, as in `5 Scores`."""
-        return f"{self.number} {self.title}".strip()
+        """The number and the title, as in `Step 5: scores`: `4 queries` would read as a count."""
+        step = f"{self.noun} {self.number}:" if self.number and self.noun else self.number
+        return f"{step} {self.title}".strip()
+
+    @property
+    def list_heading(self) -> str:
+        """The number and the title as in a list of steps: `5. scores`."""
+        return f"{self.number}. {self.title}" if self.number else self.title
 
     @property
     def tables(self) -> tuple[Grid, ...]:
@@ -131,6 +139,8 @@ class Plane:
     arrows: tuple[Arrow, Arrow]
     cosine: float | None
     angle: str  # as text; empty where there is none
+    projection: str = ""  # of the second vector onto the first, as text; empty without an angle
+    coordinates: tuple[Point, Point] | None = None  # of two numbers each: drawn where these say
 
     @property
     def on_a_line(self) -> bool:
@@ -140,15 +150,37 @@ class Plane:
         return self.cosine is not None and 1 - abs(self.cosine) < PARALLEL_TOLERANCE
 
     @property
-    def tips(self) -> tuple[tuple[float, float], tuple[float, float]]:
+    def tips(self) -> tuple[Point, Point]:
         """The coordinates of the tips of both vectors, which begin at (0, 0).
 
-        The first vector lies on the x axis, and the second one too where there is no angle.
+        Of vectors of more than two numbers, or of one, the first lies on the x axis, and the second
+        one too where there is no angle.
         """
+        if self.coordinates is not None:
+            return self.coordinates
         first, second = self.arrows
         cosine = 1.0 if self.cosine is None else self.cosine
         sine = 0.0 if self.on_a_line else math.sqrt(1 - cosine**2)
         return (first.length, 0.0), (second.length * cosine, second.length * sine)
+
+    @property
+    def foot(self) -> Point:
+        """Where the projection of the second vector onto the first ends; (0, 0) if they have no
+        angle.
+        """
+        (x, y), (first, second) = self.tips[0], self.arrows
+        if not first.length or self.cosine is None:
+            return 0.0, 0.0
+        share = second.length * self.cosine / first.length
+        return x * share, y * share
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """The furthest to the left, to the right, down and up that anything of it reaches, from the
+        start of both vectors, which counts as well.
+        """
+        across, up = zip((0.0, 0.0), *self.tips, self.foot, strict=True)
+        return min(across), max(across), min(up), max(up)
 
 
 def cosine_between(first: Sequence[float], second: Sequence[float]) -> float | None:

@@ -22,7 +22,7 @@ from attnviz.views.reading import token_axis
 from attnviz.views.steps import block_steps, step_sums
 from attnviz.views.steps.scene import Scene, parameter_count_text
 from attnviz.wording.sums import MAX_TERMS
-from attnviz.wording.words import bidi_isolated
+from attnviz.wording.words import listed_label
 
 ANSWER_SIDE = "answer"
 
@@ -147,7 +147,7 @@ def _token_answers_grid(
 
 def _with_answer_columns(grid: Grid, prediction: Prediction, order: Sequence[int]) -> Grid:
     """Return the grid with its columns in this order of answers, and the answers as labels."""
-    labels = [bidi_isolated(prediction.answers[answer]) for answer in order]
+    labels = [listed_label(prediction.answers[answer]) for answer in order]
     values = grid.with_values(grid.values[:, list(order)])
     return replace(values, columns=plain_axis(ANSWER_SIDE, labels))
 

@@ -23,6 +23,7 @@ from attnviz.views.grids.section import (
     Stages,
     with_sign_between,
 )
+from attnviz.views.head_vectors import score_name
 from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import heads_off_vectors_note
 from attnviz.views.origin_words import sight_sentences
@@ -40,6 +41,7 @@ SOFTMAX_DESCRIPTION = (
     "exp(score) in the row."
 )
 MAX_TABLE_COLUMNS = 36  # of all tables that stand beside each other
+MAX_EQUATION_COLUMNS = 14  # of a single head's equation: of more no number can be read
 SUM_ROUNDING_ERROR = 1e-4  # how far the sum of rounded weights may be from 1
 MAX_SOFTMAX_BARS = 20  # names and numbers of more could not be read
 
@@ -272,7 +274,7 @@ def context_step(scene: Scene) -> Iterator[Section]:
         sums=step_sums.context_sums(scene, scene.layer),
         remarks=(*parameter_remarks, *_later_steps_remarks(scene)),
         stages=_context_stages(scene, len(head_grids), [*matrices], len(grids)),
-        stage_grids=_head_attention_grids(scene) if matrices else (),
+        stage_grids=_head_attention_grids(scene) if matrices or scene.layer.heads == 1 else (),
     )
 
 
@@ -320,11 +322,12 @@ def _joined_context_grids(scene: Scene, output_matrices: Mapping[str, Tensor]) -
 def _head_attention_grids(scene: Scene) -> tuple[Grid, ...]:
     """Return the weights of each head, then the values of each head.
 
-    Empty for a single head, if heads are switched off, or if the tables need too many columns.
+    Empty if heads are switched off, or if the tables need too many columns.
     """
     layer, rows = scene.layer, token_axis("key", scene.keys)
     keys, width = layer.values.shape[-2:]
-    if layer.heads == 1 or layer.heads * (keys + 2 * width) > MAX_TABLE_COLUMNS or layer.off:
+    most = MAX_TABLE_COLUMNS if layer.heads > 1 else MAX_EQUATION_COLUMNS
+    if layer.heads * (keys + 2 * width) > most or layer.off:
         return ()
     weights = scene.weight_grids("mixing", layer.attended.mixed_by)
     return (*weights, *scene.head_grids("values", layer.values_of_heads, rows, side="head_value"))
@@ -341,12 +344,12 @@ def _context_stages(
     """
     joins_heads = scene.layer.heads > 1
     joined_index = head_count if joins_heads else 0
-    if head_count < scene.layer.heads or not (joins_heads or output_names):
+    if head_count < scene.layer.heads:
         return ()
     lines = []
     if joins_heads:
         lines = [(*with_sign_between(range(head_count), SEPARATE_TABLES), "→", joined_index)]
-    if output_names and _head_attention_grids(scene):
+    if (output_names or not joins_heads) and _head_attention_grids(scene):
         lines = [
             (first_extra + head, "·", first_extra + head_count + head, "=", head)
             for head in range(head_count)
@@ -392,7 +395,7 @@ def softmax_columns(scene: Scene) -> ColumnChart | None:
     shift_text = f" {'−' if shift > 0 else '+'} {write(abs(shift))}" if shift else ""
     scale = scene.weight_grids("weights", "softmax")[0].scale
     score_row = ColumnChartRow(
-        "score",
+        score_name(scene.trace, scene.layer).removesuffix(" score"),  # few letters: bars need room
         tuple(score if math.isfinite(score) else None for score in scores),
         tuple(write(score) if math.isfinite(score) else MINUS_INFINITY for score in scores),
         centred_scale("score", unmasked_cells(np.array([visible]))),

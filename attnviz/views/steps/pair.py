@@ -23,6 +23,11 @@ from attnviz.wording.sums import Sum
 from attnviz.wording.words import and_list
 
 Vector = list[float]
+PRODUCT_DESCRIPTION = "The numbers are multiplied in pairs, and the products added."
+PROJECTION_DESCRIPTION = (
+    " It is also how far the key reaches along the query (its projection), times the query's "
+    "length."
+)
 MAX_UPRIGHT_COSINE = 0.01  # the angle is written as 90° or nearly 90°
 
 
@@ -65,18 +70,19 @@ def score_pair_step(scene: Scene, key: int) -> Iterator[Section]:
     pairs = [(head, *_pair_vectors(scene, head, key)) for head in scene.written_heads]
     names, width = _pair_names(scene, key), scene.layer.head_dim
     title = _pair_title(scene, key)
+    planes = tuple(_pair_plane(scene, *pair, key) for pair in pairs)
     yield Section(
         number="5",
         name="scores",
         title=title,
         finding=title[0].upper() + title[1:],
-        about="The numbers are multiplied in pairs, and the products added.",
+        about=PRODUCT_DESCRIPTION + PROJECTION_DESCRIPTION * all(each.angle for each in planes),
         shapes=f"{names[0]} [{width}] · {names[1]} [{width}] → score",
         formula="score = query·key = |query| |key| cos(angle)",
         tex=r"q \cdot k = |q| \, |k| \cos \theta",
         grids=tuple(_pair_grid(scene, *pair, key) for pair in pairs),
-        planes=tuple(_pair_plane(scene, *pair, key) for pair in pairs),
-        sums=tuple(_pair_product_sum(scene, *pair, key) for pair in pairs),
+        planes=planes,
+        sums=tuple(line for pair in pairs for line in _pair_product_sums(scene, *pair, key)),
         remarks=_masked_key_remarks(scene, key),
     )
 
@@ -142,15 +148,20 @@ def _pair_plane(scene: Scene, head: int, query: Vector, key: Vector, key_positio
         for name, vector in zip(names, (query, key), strict=True)
     )
     title = f"head {head}" if scene.layer.heads > 1 else ""
-    return Plane(title, (first, second), cosine, _degrees_text(cosine, scene.style))
+    angle, projection = _degrees_text(cosine, scene.style), second.length * (cosine or 0.0)
+    projection_text = "" if cosine is None else scene.style.for_values(projection)(projection)
+    coordinates = ((query[0], query[1]), (key[0], key[1])) if len(query) == 2 else None
+    return Plane(title, (first, second), cosine, angle, projection_text, coordinates)
 
 
 def _degrees_text(cosine: float | None, style: NumberStyle) -> str:
-    """Return the angle of this cosine in degrees; empty if there is none."""
+    """Return the angle of this cosine in whole degrees; with decimals where these would read as a
+    right angle or as one direction, which it is not. Empty if there is none.
+    """
     if cosine is None:
         return ""
     angle = math.degrees(math.acos(cosine))
-    return f"{style.for_values(angle)(angle)}°"
+    return f"{style.for_values(angle)(angle) if round(angle) % 90 == 0 else round(angle)}°"
 
 
 def _angle_step_description(scene: Scene, pairs: list[tuple[int, Vector, Vector]], key: int) -> str:
@@ -185,13 +196,17 @@ def _angle_description(plane: Plane, score: float) -> str:
     return f"They are {side} than 90° apart, and the score is {sign} 0."
 
 
-def _pair_product_sum(
+def _pair_product_sums(
     scene: Scene, head: int, query: Vector, key: Vector, key_position: int
-) -> Sum:
-    """Return the score as a dot product."""
-    row = scene.stage_row("scores", head)
-    writer = scene.write(_score_name(scene, head, key_position))
-    return writer.dot_product(query, key, row[key_position], scene.style.for_values(*row))
+) -> Iterator[Sum]:
+    """Yield the score as a dot product, and as projection times length if there is an angle."""
+    row, cosine = scene.stage_row("scores", head), cosine_between(query, key)
+    score, writer = row[key_position], scene.write(_score_name(scene, head, key_position))
+    yield writer.dot_product(query, key, score, scene.style.for_values(*row))
+    if cosine is not None:
+        factors = [vector_length(key) * cosine, vector_length(query)]
+        name = f"projection{scene.head_suffix(head)}·|query|"
+        yield scene.write(name).factors_product(factors, score)
 
 
 def _score_name(scene: Scene, head: int, key: int) -> str:
@@ -217,7 +232,7 @@ def _angle_sums(
         yield scene.write(f"cosine{suffix}").cosine(score, lengths, cosine)
         yield scene.write(f"angle{suffix}").angle(cosine, angle)
         score_writer = scene.write(_score_name(scene, head, key_position))
-        yield score_writer.polar_product(lengths, cosine, score)
+        yield score_writer.factors_product([*lengths, cosine], score)
 
 
 def _masked_key_remarks(scene: Scene, key: int) -> tuple[str, ...]:

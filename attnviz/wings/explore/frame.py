@@ -62,7 +62,8 @@ SENTENCE_MARGIN = len(MORE_BEFORE) + len(MORE_AFTER)
 TALL_MATRIX_LINES = 36  # of a matrix that does not fit; lines beyond these go to the sentence
 MAX_KEPT_DRAWINGS = 96
 MAP_GAP, WIDE_MAP_SIDE = 2, 8  # columns between small maps; the largest always with wide cells
-MAP_SIDES = 64, 32, SMALL_MAP_SIDE  # rows and columns of small maps, at most
+# Rows and columns of small maps, at most; the last ones only where all heads fit
+MAP_SIDES = 64, 32, SMALL_MAP_SIDE, 12, 8, 6, 5, 4
 MAX_CELL_LINES = 8  # of a cell of a small map
 MARK_STYLE, NUMBER_STYLE = Style(reverse=True, bold=True), Style(underline=True, bold=True)
 HEADING_NUMBER = re.compile(r"\d+(–\d+)?")
@@ -616,7 +617,8 @@ def _is_lower_name(
 def sheet_layout(subject: Subject, place: Place, screen: Screen) -> SheetLayout:
     """Return how small maps are arranged: a layer on a row, where its heads fit side by side.
 
-    They are as large as all heads fit; where not even small ones do, some are in sight.
+    They are as large as all heads fit; where not even the smallest ones do, some larger ones are in
+    sight.
     """
     room = body_height(subject, place, screen)
     layouts = [
@@ -624,7 +626,8 @@ def sheet_layout(subject: Subject, place: Place, screen: Screen) -> SheetLayout:
         for form, side in _sheet_forms(subject, screen)
     ]
     count = len(subject.explorer.heads)
-    return next((each for each in layouts if each.rows * each.per_row >= count), layouts[-1])
+    larger = [each for each in layouts if each.side >= SMALL_MAP_SIDE] or layouts[:1]
+    return next((each for each in layouts if each.rows * each.per_row >= count), larger[-1])
 
 
 def _sheet_forms(subject: Subject, screen: Screen) -> Iterator[tuple[MapForm, int]]:
@@ -689,7 +692,7 @@ def _row_of_maps(
 
 def _mark_name(line: Text, subject: Subject, head: int, at: int, layout: SheetLayout) -> Text:
     start = at * (layout.map_columns + layout.form.gap)
-    end = start + min(layout.map_columns, cell_len(subject.name(head)))
+    end = start + min(layout.map_columns + layout.form.gap - 1, cell_len(subject.name(head)))
     marked = line.copy()
     marked.stylize(MARK_STYLE, start, end)
     return marked

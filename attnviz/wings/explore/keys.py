@@ -49,6 +49,7 @@ KEYS: tuple[Key, ...] = (
     Key(("{", "}"), "{ }", "previous layer, next layer", "layer", 16, needs="layers"),
     Key(("o",), "o", "all heads, or back", "all heads", 6, needs="heads"),
     Key(("enter",), "Enter", "open the head", "open", 4, ("overview",)),
+    Key(("enter",), "Enter", "follow the link: the key becomes the query", "follow", 19, MATRIX),
     Key(("/",), "/", "find a token to follow: a word or a number", "find", 9),
     Key(("x",), "x", "switch the head off, or on again", "off", 7, needs="changes"),
     Key(("s",), "s", "divide scores by √d_k, or not", "scale", 11, needs="settings scores"),

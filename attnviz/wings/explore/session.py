@@ -413,6 +413,15 @@ class Session:
         place = replace(self.place, query=position, scroll=0)
         self.place = replace(place, key=strongest_key(self.subject, place))
 
+    def _enter(self, key: str) -> None:
+        """Open the chosen head; in a matrix, follow the link of the cell: its key is the query."""
+        if self.place.pane == "overview":
+            self._open("matrix")
+        elif self.subject.attention[self.place.head][0].memory is not None:
+            self.message = "this key is a token of the second sentence, which has no row here"
+        else:
+            self._follow_query(self.place.key)
+
     def _switch_head(self, key: str) -> None:
         subject, head = self.subject, self.place.head
         is_off = subject.explorer.heads[head].off
@@ -638,7 +647,7 @@ ACTIONS: dict[str, Callable[[Session, str], None]] = {  # by the first name of a
     "[": Session._change_head,
     "{": Session._change_layer,
     "o": Session._show_all_heads,
-    "enter": lambda session, key: session._open("matrix"),
+    "enter": Session._enter,
     "/": Session._find,
     "x": Session._switch_head,
     "s": lambda session, key: session._compute("computing", session.subject.scaled_otherwise),

@@ -31,6 +31,7 @@ from attnviz.views.grids.grid import OFF_SUFFIX, Grid, pool_grid
 from attnviz.views.grids.section import Section
 from attnviz.views.head_vectors import score_name
 from attnviz.views.heads.sentences import quoted_token
+from attnviz.views.notes import heads_off_names
 from attnviz.views.settings_line import settings_by_importance
 from attnviz.views.steps.walk import Walk, steps
 from attnviz.views.trace_data import explore_trace
@@ -204,7 +205,11 @@ class Subject:
         return self
 
     def finding(self, place: Place) -> str:
-        """Return what the query of a place attends to in its head, as a title says it."""
+        """Return what the query of a place attends to in its head, as a title says it; of a head
+        that is off, what the model does without it.
+        """
+        if self.explorer.heads[place.head].off and self.ablation_finding:
+            return self.ablation_finding
         key = place.head, place.query
         if key not in self._findings:
             layer, number = self.attention[place.head]
@@ -253,6 +258,40 @@ class Subject:
             elif prediction.asked_positions:
                 line = _exchanged_answers_text(tokens, prediction, before)
         return str(printable_value(line))
+
+    @cached_property
+    def ablation_finding(self) -> str:
+        """What the model answers without the heads that are off; of a model without answers, which
+        weight of another head changes most. Empty if all are on, or for very many weights.
+        """
+        if not self.settings.without or (self.trace.prediction is None and self.has_many_cells):
+            return ""
+        if self.trace.prediction is None:
+            return str(printable_value(self._largest_change()))
+        sentences = answer_sentences(self.trace)
+        if len(sentences) == 1:
+            return str(printable_value(sentences[0]))
+        return f"Without {heads_off_names(self.trace)}: {self.answer_line}"
+
+    def _largest_change(self) -> str:
+        """Return which weight of another head changes most without the heads that are off."""
+        start, found = f"Without {heads_off_names(self.trace)}", []
+        for now, before in zip(self.explorer.heads, _explore(self.base).heads, strict=True):
+            share, earlier = (
+                np.nan_to_num(head.weights.window(FULL_SLICE, FULL_SLICE).values)
+                for head in (now, before)
+            )
+            at = divmod(int(np.abs(share - earlier).argmax()), share.shape[1])
+            found += [] if now.off else [(now, at, float(share[at]), float(earlier[at]))]
+        head, at, share, earlier = max(found, key=lambda each: abs(each[2] - each[3]))
+        if abs(share - earlier) < MIN_NAMED_PROBABILITY:
+            limit = percent_text(MIN_NAMED_PROBABILITY)
+            return f"{start} no weight of another head changes by {limit}"
+        query, key = head.query_axis.labels[at[0]], head.key_axis.labels[at[1]]
+        return (
+            f'{start}, "{query}" gives "{key}" {percent_text(share)} in {head.name}, not '
+            f"{percent_text(earlier)}"
+        )
 
     @property
     def known_words(self) -> tuple[str, ...]:

@@ -90,14 +90,14 @@ def build_exercise(question: Question, number: int) -> Exercise:
     own, row = question.own or OwnQuestion(""), question.row
     title, reason = _on_one_line(own.question), _on_one_line(own.reason)
     if row is None:
-        asked = Section(str(number), "own", title, "")
+        asked = Section(str(number), "own", title, "", noun="")
         return _exercise(asked, tuple(map(_on_one_line, own.answers)), question.answer, reason)
     words = WORDS[question.kind]
     about = " ".join(filter(None, (_context(row), _write("about", question, row))))
     reason = " ".join(filter(None, (reason, _write("reason", question, row))))
     grids = words.shown(question, row)
     title = title or _write("ask", question, row)
-    asked = Section(str(number), question.kind, title, about, grids=grids)
+    asked = Section(str(number), question.kind, title, about, grids=grids, noun="")
     exercise = _exercise(asked, words.options(question, row), question.answer, reason)
     explained, sums = words.explained(question, row), words.sums(question, row)
     return replace(
@@ -112,7 +112,7 @@ def build_exercise(question: Question, number: int) -> Exercise:
 def _exercise(asked: Section, options: tuple[str, ...], answer: int, reason: str) -> Exercise:
     """Return the Exercise of a question, without the grids of its solution."""
     bare = Exercise(asked, options, answer, asked, replies=("",) * len(options))
-    solution = Section(asked.number, asked.name, f"Answer: {bare.right_option}", reason)
+    solution = Section(asked.number, asked.name, f"Answer: {bare.right_option}", reason, noun="")
     return replace(bare, question=replace(asked, remarks=bare.lettered_options), solution=solution)
 
 
