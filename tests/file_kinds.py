@@ -141,6 +141,7 @@ OWN_FILES = {
     "renderers.page.notebook_output": "a picture that was drawn",
     "renderers.page.page": "attnviz's own scripts",
     "renderers.picture.glyphs": "fonts of the system",
+    "wings.quiz.words": "attnviz's own words",
     "wings.slides.deck": "slides that are written",
     "tokens.gpt2": "a package's vocabulary, known by its sum",
     "traces.structured_text": "files for the readers above",

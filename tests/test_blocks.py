@@ -280,7 +280,7 @@ def test_steps_of_a_block_without_a_norm_speak_of_none(attnviz: Attnviz) -> None
 
     assert "1 layer (no norm)" in " ".join(walk.split())
     assert "outputs = x + f(x)" in walk
-    assert "11 add   input" in walk
+    assert "Step 11: add   input" in walk
     assert not {"LayerNorm", "gain", "normed"} & {*walk.replace("(", " ").split()}
     # 3 matrices and w_out, 8 × 8 each; 8 × 32 + 32 + 32 × 8 + 8: and no gains and shifts.
     assert f"in total, this layer has {4 * 64 + 552} numbers to learn" in walk

@@ -168,7 +168,7 @@ def test_letters_of_every_kind_of_picture_have_the_points_that_are_asked_for(kin
             lambda: attnviz.trace(SENTENCE, heads=4).view(),
             "2x1.5in",
             "there is no room for letters of 20 points on 2 by 1.5 inches",
-            'it has room from size="5x3.8" on; or try letters of fewer points, or a part of the '
+            'it has room from size="6x4.5" on; or try letters of fewer points, or a part of the '
             "result",
         ),
         (

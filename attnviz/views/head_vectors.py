@@ -1,4 +1,4 @@
-"""Queries, keys and values of each head, from which a page computes a score and a mixture again."""
+"""Queries, keys and values of each head, from which a page computes its scores again."""
 
 from __future__ import annotations
 

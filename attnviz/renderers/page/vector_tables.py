@@ -1,4 +1,4 @@
-"""Queries, keys and values of heads, from which a page computes scores and what they mix."""
+"""Queries, keys and values of heads, for the arithmetic of the cells of a page."""
 
 from __future__ import annotations
 

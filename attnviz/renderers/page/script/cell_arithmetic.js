@@ -95,8 +95,8 @@ function showArithmetic(head, cells, vectors) {
   ];
   if (!found.hidden) {
     const table = tableOfSoftmax(head, found, [who, whom], vectors.mistake);
-    shown.push(element("div", { class: "frame" }, table), ...mixtureOfRow(head, cells, vectors, query));
-    if (isLive && live.model.vocabulary?.answers.length) shown.push(element("p", {}, `${liveTitle()}.`));
+    const mixture = mixtureOfRow(head, cells, vectors, query);
+    shown.push(element("div", { class: "frame" }, table), ...mixture, ...answerOfPage());
   }
   const notes = notesOfCell(head, cells, vectors, found);
   shown.push(...notes.map((note) => element("p", { class: "caption" }, note)));
@@ -529,9 +529,14 @@ const valueOf = ({ values, valueWidth }, key) =>
 function mixtureOfRow(head, cells, vectors, query) {
   if (!vectors.values) return [];
   const { rows, largest } = mixedValues(head, cells, vectors, query);
-  const title = `values, each times its share: what ${calledToken(readers(head), query)} takes along`;
+  const who = calledToken(readers(head), query);
+  const title = `values, each times its share: what ${who} takes along`;
   return [element("p", { class: "mixture-title" }, title), listsOf(rows, largest)];
 }
+
+/** What the model makes of all mixtures, on a page that computes it. */
+const answerOfPage = () =>
+  (isLive && live.model.vocabulary?.answers.length ? [element("p", {}, `${liveTitle()}.`)] : []);
 
 /** The largest parts and the sum, by name; and where the sum is largest. */
 function mixedValues(head, cells, vectors, query) {
@@ -542,11 +547,13 @@ function mixedValues(head, cells, vectors, query) {
   const sum = new Float64Array(vectors.valueWidth);
   for (const part of parts) part.forEach((each, place) => (sum[place] += each));
   const shown = order.slice(0, MOST_MIXED).map((key, place) => ({
-    name: `${shareText(weights[key])} × ${calledToken(readTokens(head), key)}`, numbers: parts[place],
+    name: `${shareText(weights[key])} × ${calledToken(readTokens(head), key)}`,
+    numbers: parts[place],
   }));
+  const isWhole = order.length <= MOST_MIXED;
   const sizes = [...sum].map(Math.abs);
   return {
-    rows: [...shown, { name: order.length > MOST_MIXED ? `sum of all ${order.length}` : "sum", numbers: sum }],
+    rows: [...shown, { name: isWhole ? "sum" : `sum of all ${order.length}`, numbers: sum }],
     sum,
     largest: sizes.indexOf(Math.max(...sizes)),
   };

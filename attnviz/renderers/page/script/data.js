@@ -205,8 +205,8 @@ const storedVectors = new Map();
 
 const hasVectors = (head) => computedVectors.has(head) || Boolean(heads[head].vectors);
 
-/** The queries, keys and values of a head, row by row, and what makes scores of their products; null
- *  where a page has none. */
+/** The queries, keys and values of a head, row by row, and what makes scores of their products;
+ *  null where a page has none. */
 function vectorsOf(head) {
   if (computedVectors.has(head)) return computedVectors.get(head);
   if (!hasVectors(head)) return null;

@@ -214,7 +214,7 @@ function withResidual(model, inputs, [gain, shift], sublayer) {
   return model.norm === "post" ? normedRows(added, gain, shift) : added;
 }
 
-/** The outputs of a layer; its heads are put into `heads`, and what comes into it into `inflows`. */
+/** The outputs of a layer; its heads go into `heads`, and what comes into it into `inflows`. */
 function computeLayer(model, choices, inputs, layer, { heads, inflows }) {
   const tensor = tensorsOfLayer(model.tensors, layer);
   inflows.push(inputs);

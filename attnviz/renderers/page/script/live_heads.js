@@ -27,7 +27,8 @@ async function unpackModel() {
   live.model = { ...data.live, tensors: numbers, idOf: vocabulary && idsOfWords(vocabulary) };
   const before = data.live.moments.map(async (exponents, number) => {
     const own = tensors.map((each, place) => ({ ...each, exponent: exponents[place] }));
-    return { ...live.model, tensors: await unpackTensors(`moment-${number}`, data.live.momentBytes, own) };
+    const numbers = await unpackTensors(`moment-${number}`, data.live.momentBytes, own);
+    return { ...live.model, tensors: numbers };
   });
   live.moments = [...(await Promise.all(before)), live.model];
   live.stored = {
@@ -129,13 +130,17 @@ const resultAt = ([moment, layer, number]) => live.results[moment].heads[layer][
 
 const nameOfPlace = (layer, number) => `L${layer}H${number}`;
 
-function putComputedHead(head, computed) {
-  const { scores, weights } = computed;
+/** The weights of a computed head, NaN where hidden, and its scores. */
+function cellsOfComputed({ scores, weights }) {
   const shown = weights.map((row, query) =>
     row.map((weight, key) => (Number.isNaN(scores[query][key]) ? NaN : weight)));
-  computedCells.set(head, wholeOf(computedTable(shown), computedTable(scores)));
+  return wholeOf(computedTable(shown), computedTable(scores));
+}
+
+function putComputedHead(head, computed) {
+  computedCells.set(head, cellsOfComputed(computed));
   putVectors(head, computed);
-  heads[head].small = [shown.length, shown.length];
+  heads[head].small = [computed.weights.length, computed.weights.length];
 }
 
 function putVectors(head, computed) {

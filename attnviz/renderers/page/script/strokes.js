@@ -71,5 +71,6 @@ function saidOfStrokes({ heads: drawn, columns: { amounts } }, { reach }) {
   const blocks = pooledNote(cells).replace("one cell", "; one line");
   const colors = drawn.length > 1 ? `; a colour for each${numbers}` : "";
   const what = scale.low < 0 ? `size of the ${scale.label}` : scale.label;
-  return `The wider a line, the larger its ${what}, up to ${full}${law}${negative}${colors}${blocks}.`;
+  const reached = `${full}${law}${negative}${colors}${blocks}`;
+  return `The wider a line, the larger its ${what}, up to ${reached}.`;
 }

@@ -5,7 +5,7 @@ const ANSWERS_ON_THE_WAY = 3;
 
 function startTour(section) {
   const button = element("button", { type: "button", id: "start-tour" }, "Walk me through");
-  button.addEventListener("click", () => goTo(0, true));
+  button.addEventListener("click", () => walkTo(0, true));
   control("live").querySelector(".live-typed").append(button);
   const [live, paper] = ["tour-live", "tour-paper"].map((name) => element("div", { class: name }));
   section.append(live, paper);
@@ -24,7 +24,7 @@ function startTour(section) {
 }
 
 /** With `starts`, what is walked through comes into sight, and its title has the focus. */
-function goTo(place, starts = false) {
+function walkTo(place, starts = false) {
   const last = stations().length - 1;
   const { query } = followedCell();
   change({ walk: place === null ? null : Math.min(Math.max(place, 0), last), query });
@@ -39,8 +39,8 @@ function goTo(place, starts = false) {
 function pressInTour(event) {
   const steps = { ArrowRight: 1, ArrowLeft: -1 };
   if (isOfBrowser(event) || event.target.matches("input, .bars")) return;
-  if (event.key === "Escape") goTo(null);
-  else if (lookUp(steps, event.key)) goTo(state.walk + steps[event.key]);
+  if (event.key === "Escape") walkTo(null);
+  else if (lookUp(steps, event.key)) walkTo(state.walk + steps[event.key]);
   else return;
   event.preventDefault();
   event.stopPropagation();
@@ -51,7 +51,8 @@ function letSwipe(section) {
   section.addEventListener("touchstart", ({ touches: [touch] }) => (from = touch));
   section.addEventListener("touchend", ({ changedTouches: [touch] }) => {
     const [right, down] = [touch.clientX - from.clientX, touch.clientY - from.clientY];
-    if (Math.abs(right) > Math.max(SWIPE, 2 * Math.abs(down))) goTo(state.walk - Math.sign(right));
+    const isSwipe = Math.abs(right) > Math.max(SWIPE, 2 * Math.abs(down));
+    if (isSwipe) walkTo(state.walk - Math.sign(right));
   });
 }
 
@@ -66,13 +67,14 @@ function showStation(holder) {
   const place = Math.min(state.walk, all.length - 1);
   const moves = (text, by, isEnd) => {
     const button = element("button", { type: "button", disabled: isEnd }, text);
-    button.addEventListener("click", () => goTo(state.walk + by));
+    button.addEventListener("click", () => walkTo(state.walk + by));
     return button;
   };
   const hadFocus = holder.contains(document.activeElement) && document.activeElement.textContent;
-  const close = actionButton("×", "end the walk", () => goTo(null));
+  const close = actionButton("×", "end the walk", () => walkTo(null));
   const heading = titleOf(place);
-  const buttons = [moves("‹ Back", -1, place === 0), moves("Next ›", 1, place === all.length - 1)];
+  const isLast = place === all.length - 1;
+  const buttons = [moves("‹ Back", -1, place === 0), moves("Next ›", 1, isLast)];
   holder.replaceChildren(
     element("div", { class: "tour-moves" }, buttons[0], heading, buttons[1], close),
     ...partsOf(all[place]),
@@ -118,7 +120,7 @@ function walkedNumbers() {
   const result = live.results[moment];
   const head = followedHead();
   const { query, key } = followedCell();
-  const cells = computedCells.get(state.head) ?? wholeOfComputed(head);
+  const cells = computedCells.get(state.head) ?? cellsOfComputed(head);
   const vectors = vectorsOfComputed(head);
   const found = computedCell(state.head, cells, vectors, { query, key });
   const terms = found.terms.map(Math.abs);
@@ -133,9 +135,6 @@ function walkedNumbers() {
   };
 }
 
-const wholeOfComputed = ({ scores, weights }) => wholeOf(computedTable(
-  weights.map((row, query) => row.map((each, key) => (Number.isNaN(scores[query][key]) ? NaN : each))),
-), computedTable(scores));
 
 /* The tokens, each with a number below it, and lists of numbers as bars. */
 
@@ -161,7 +160,8 @@ function stationOfWord({ side, query, who }) {
   const id = live.cut.ids[query];
   const { asks } = live.model.vocabulary ?? {};
   const isAsked = asks && id === live.model.idOf.get(asks);
-  const called = isAsked ? `${who} stands for the missing ${data.live.missing}.` : `We follow ${who}.`;
+  const missing = `${who} stands for the missing ${data.live.missing}.`;
+  const called = isAsked ? missing : `We follow ${who}.`;
   return {
     name: "the word",
     caption: `${called} A model sees only numbers: each token has one.`,
@@ -178,7 +178,8 @@ function stationOfVector({ result, layer, query, who, dimension, side }) {
   const mixedIn = layer > 0 ? ` ${before} mixed in other tokens.` : "";
   const more = isMoved ? " A row for its position is added." : mixedIn;
   const rows = [{ name: `row of ${who}`, numbers: embedded }];
-  if (!isSame) rows.push({ name: isMoved ? "with its position" : `into layer ${layer}`, numbers: inflow });
+  const name = isMoved ? "with its position" : `into layer ${layer}`;
+  if (!isSame) rows.push({ name, numbers: inflow });
   return {
     name: "its vector",
     caption: `The number picks a row of ${embedded.length} numbers.${more}`,
@@ -216,12 +217,13 @@ function stationOfScore(walked) {
   const product = isAdditive(vectors) ? ADDITIVE : "query × key";
   const rows = [{ name: product, numbers: found.terms }];
   const score = plainNumber(found.stages[0].value);
-  const caption = isAdditive(vectors)
-    ? `Query and key make one number for each dimension. Their sum is how well ${whom} suits ${who}.`
-    : `Query times key, number by number. The sum is how well ${whom} suits ${who}.`;
+  const sum = `The sum is how well ${whom} suits ${who}.`;
+  const each = isAdditive(vectors)
+    ? "Query and key make one number for each dimension."
+    : "Query times key, number by number.";
   return {
     name: "the score",
-    caption,
+    caption: `${each} ${sum}`,
     number: travels(plainNumber(head.queries[query][dimension]), score,
       `= ${productText(found, vectors).written}`),
     scene: [
@@ -241,9 +243,11 @@ function stationOfScale(walked) {
   const divisors = [state.scaled && `√${vectors.width}`, state.temperature !== 1 &&
     `the temperature ${state.temperature}`].filter(Boolean).join(" and ");
   const divided = `Long lists make large sums: divide by ${divisors}.`;
-  const otherwise = found.stages.length > 1 ? "Distance changes the score." : "Nothing is divided here.";
+  const isChanged = found.stages.length > 1;
+  const otherwise = isChanged ? "Distance changes the score." : "Nothing is divided here.";
   const changed = isDivided ? divided : otherwise;
-  const after = state.causal ? "The mask hides later tokens: there are none." : "No token is hidden.";
+  const noLater = "The mask hides later tokens: there are none.";
+  const after = state.causal ? noLater : "No token is hidden.";
   const masked = hidden > 0 ? `The mask hides ${counted(hidden, "token", "tokens")}.` : after;
   const lines = sumsOfCell(found, vectors).slice(1, -1);
   return {
@@ -252,22 +256,24 @@ function stationOfScale(walked) {
     number: travels(plainNumber(found.stages[0].value), plainNumber(found.score),
       lines.length ? `= ${lines.at(-1).written}` : ""),
     scene: [
-      rowOfTokens(walked, (place) =>
-        (Number.isNaN(head.scores[query][place]) ? "hidden" : fixedText(head.scores[query][place], 1))),
+      rowOfTokens(walked, (place) => scoreBelow(head.scores[query][place])),
       ...(lines.length ? [listOfSums(lines)] : []),
     ],
   };
 }
 
+const scoreBelow = (score) => (Number.isNaN(score) ? "hidden" : fixedText(score, 1));
+
 function stationOfShares(walked) {
   const { head, query, whom, who, share, found, vectors } = walked;
   const got = percentText(share);
+  const shares = "Softmax makes shares that sum to 1, larger ones for larger scores:";
   const table = live.model.compared
-    ? [element("div", { class: "frame" }, tableOfSoftmax(state.head, found, [who, whom], null))]
+    ? [tableOfSoftmax(state.head, found, [who, whom], null)]
     : [];
   return {
     name: "softmax",
-    caption: `Softmax makes shares that sum to 1, larger ones for larger scores: ${whom} gets ${got}.`,
+    caption: `${shares} ${whom} gets ${got}.`,
     number: travels(vectors ? plainNumber(found.score) : null, shareText(share)),
     scene: [rowOfTokens(walked, (place) => shareText(head.weights[query][place])), ...table],
   };
@@ -282,7 +288,8 @@ function stationOfMixture(walked) {
     caption: heads[state.head].off
       ? `${name} is switched off: whatever it reads, it passes on nothing.`
       : `${added} The sum is what ${who} takes along, ${percentText(share)} from ${whom}.`,
-    number: travels(shareText(share), plainNumber(sum[largest]), `of the sum ${inDimension(largest)}`),
+    number: travels(shareText(share), plainNumber(sum[largest]),
+      `of the sum ${inDimension(largest)}`),
     scene: [
       rowOfTokens(walked, (place) => shareText(walked.head.weights[query][place])),
       listsOf(rows, largest),
@@ -305,7 +312,8 @@ function stationOfAnswer(walked) {
   const added = joined ? `${capital(joined)} add theirs. ` : "";
   const { sum, largest } = mixedValues(state.head, walked.cells, walked.vectors, walked.query);
   const won = `"${vocabulary.answers[best]}" wins: ${percentText(row[best])}.`;
-  const elsewhere = found.place === walked.query ? "" : ` after ${calledToken(walked.side, found.place)}`;
+  const isElsewhere = found.place !== walked.query;
+  const elsewhere = isElsewhere ? ` after ${calledToken(walked.side, found.place)}` : "";
   return {
     name: "the answer",
     caption: `${added}Then every possible answer gets a score${elsewhere}. ${won}`,
@@ -319,53 +327,72 @@ function stationOfAnswer(walked) {
 const bestAnswers = (row) =>
   [...row.keys()].sort((one, other) => row[other] - row[one]).slice(0, ANSWERS_ON_THE_WAY);
 
-/** Heads whose absence changes the answer: the one that changes it most, or all of its layer. */
-function neededHeads(place, best) {
+/** The model's answers with some heads switched off. */
+function answersWithout(place, names) {
+  const off = new Map(names.map((name) => [name, "zero"]));
+  const choices = { ...choicesNow(), off };
+  const row = computeModel(live.moments[momentNow()], live.cut.ids, choices).probabilities[place];
+  return { names, row, best: row.indexOf(Math.max(...row)) };
+}
+
+/** Heads whose absence changes the answer: one alone, or all of a layer; else the one without which
+ *  it is least sure. */
+function neededHeads(place, whole) {
   const { layers, heads: count } = live.model;
-  const model = live.moments[momentNow()];
-  const choices = { ...choicesNow(), off: new Map() };
-  const shareWithout = (names) => {
-    const off = new Map(names.map((name) => [name, "zero"]));
-    return computeModel(model, live.cut.ids, { ...choices, off }).probabilities[place];
-  };
   const ofLayer = (layer) => Array.from({ length: count }, (_, head) => nameOfPlace(layer, head));
   const all = Array.from({ length: layers }, (_, layer) => ofLayer(layer));
-  const tried = [...all.flat().map((name) => [name]), ...(count > 1 ? all : [])].map((names) => {
-    const row = shareWithout(names);
-    return { names, left: row[best], isOther: row.indexOf(Math.max(...row)) !== best };
-  });
-  const alone = tried.filter(({ names, isOther }) => isOther && names.length === 1);
-  const [first] = (alone.length ? alone : tried.some(({ isOther }) => isOther)
-    ? tried.filter(({ isOther }) => isOther) : tried).sort((one, other) => one.left - other.left);
-  return first.names;
+  const alone = all.flat().map((name) => answersWithout(place, [name]));
+  const together = count > 1 ? all.map((names) => answersWithout(place, names)) : [];
+  const changing = ({ best }) => best !== whole.best;
+  const found = [alone.filter(changing), together.filter(changing), alone]
+    .find(({ length }) => length > 0);
+  const left = ({ row }) => row[whole.best];
+  return found.reduce((most, each) => (left(each) < left(most) ? each : most)).names;
 }
 
 function stationOfSwitch() {
   const found = answeredPlace();
-  const off = { name: "without a head" };
-  if (found === null) return { ...off, caption: "There is no answer to lose.", number: [], scene: [] };
+  const station = { name: "without a head", caption: "There is no answer to lose.", number: [] };
+  if (found === null) return { ...station, scene: [] };
   const { answers } = live.model.vocabulary;
-  const whole = computeModel(live.moments[momentNow()], live.cut.ids, { ...choicesNow(), off: new Map() });
-  const was = whole.probabilities[found.place];
-  const best = was.indexOf(Math.max(...was));
-  const names = state.off.length ? state.off.map((each) => each.split("=")[0]) : neededHeads(found.place, best);
-  const called = names.length > 2 ? `${names[0]}–${names.at(-1)}` : names.join(" and ");
-  const now = probabilitiesNow()[found.place];
-  const said = now.indexOf(Math.max(...now));
+  const [whole, now] = [answersWithout(found.place, []).row, probabilitiesNow()[found.place]];
+  const best = whole.indexOf(Math.max(...whole));
   const isOff = state.off.length > 0;
-  const [before, after] = [`"${answers[best]}"`, `"${answers[said]}"`];
-  const them = names.length > 1 ? "them" : "it";
-  const result = said === best
-    ? `Without ${called} the model still says ${before} (${percentText(now[best])}).`
-    : `Without ${called} the model says ${after} (${percentText(now[said])}), not ${before}.`;
-  const button = element("button", { type: "button" }, isOff ? "Switch on again" : `Switch ${called} off`);
-  button.addEventListener("click", () => change({ off: isOff ? [] : names }));
+  const names = isOff
+    ? state.off.map((each) => each.split("=")[0])
+    : neededHeads(found.place, { best });
+  const rows = bestAnswers(isOff ? now : whole).map((answer) =>
+    answerRow(answers[answer], now[answer], isOff ? whole[answer] : undefined));
   return {
-    ...off,
-    caption: isOff ? result : `Does the answer need ${called}? Switch ${them} off, and look at the answer.`,
-    number: travels(percentText(was[best]), percentText(now[best]), `for ${before}`),
-    scene: [button, element("ol", { class: "answers" },
-      ...bestAnswers(isOff ? now : was).map((answer) =>
-        answerRow(answers[answer], now[answer], isOff ? was[answer] : undefined)))],
+    ...station,
+    caption: isOff ? saidWithout(names, best, now) : askedAboutHeads(names),
+    number: travels(percentText(whole[best]), percentText(now[best]), `for "${answers[best]}"`),
+    scene: [switchOfHeads(names, isOff), element("ol", { class: "answers" }, ...rows)],
   };
+}
+
+const namesTogether = (names) =>
+  (names.length > 2 ? `${names[0]} to ${names.at(-1)}` : names.join(" and "));
+
+function askedAboutHeads(names) {
+  const them = names.length > 1 ? "them" : "it";
+  const asked = `Does the answer need ${namesTogether(names)}?`;
+  return `${asked} Switch ${them} off, and look at the answer.`;
+}
+
+function saidWithout(names, best, now) {
+  const { answers } = live.model.vocabulary;
+  const said = now.indexOf(Math.max(...now));
+  const share = percentText(now[said]);
+  const without = `Without ${namesTogether(names)} the model`;
+  return said === best
+    ? `${without} still says "${answers[best]}" (${share}).`
+    : `${without} says "${answers[said]}" (${share}), not "${answers[best]}".`;
+}
+
+function switchOfHeads(names, isOff) {
+  const text = isOff ? "Switch on again" : `Switch ${namesTogether(names)} off`;
+  const button = element("button", { type: "button" }, text);
+  button.addEventListener("click", () => change({ off: isOff ? [] : names }));
+  return button;
 }
