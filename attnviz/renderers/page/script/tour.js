@@ -1,11 +1,10 @@
 // A walk through the model in stations, from a word to the answer, on one number.
 
 const SWIPE = 50; // pixels
-const ANSWERS_ON_THE_WAY = 3;
 
 function startTour(section) {
   const button = element("button", { type: "button", id: "start-tour" }, "Walk me through");
-  button.addEventListener("click", () => goTo(0, true));
+  button.addEventListener("click", () => goToStation(0, true));
   control("live").querySelector(".live-typed").append(button);
   const [live, paper] = ["tour-live", "tour-paper"].map((name) => element("div", { class: name }));
   section.append(live, paper);
@@ -24,7 +23,7 @@ function startTour(section) {
 }
 
 /** With `starts`, what is walked through comes into sight, and its title has the focus. */
-function goTo(place, starts = false) {
+function goToStation(place, starts = false) {
   const last = stations().length - 1;
   const { query } = followedCell();
   change({ walk: place === null ? null : Math.min(Math.max(place, 0), last), query });
@@ -39,8 +38,8 @@ function goTo(place, starts = false) {
 function pressInTour(event) {
   const steps = { ArrowRight: 1, ArrowLeft: -1 };
   if (isOfBrowser(event) || event.target.matches("input, .bars")) return;
-  if (event.key === "Escape") goTo(null);
-  else if (lookUp(steps, event.key)) goTo(state.walk + steps[event.key]);
+  if (event.key === "Escape") goToStation(null);
+  else if (lookUp(steps, event.key)) goToStation(state.walk + steps[event.key]);
   else return;
   event.preventDefault();
   event.stopPropagation();
@@ -51,7 +50,7 @@ function letSwipe(section) {
   section.addEventListener("touchstart", ({ touches: [touch] }) => (from = touch));
   section.addEventListener("touchend", ({ changedTouches: [touch] }) => {
     const [right, down] = [touch.clientX - from.clientX, touch.clientY - from.clientY];
-    if (Math.abs(right) > Math.max(SWIPE, 2 * Math.abs(down))) goTo(state.walk - Math.sign(right));
+    if (Math.abs(right) > Math.max(SWIPE, 2 * Math.abs(down))) goToStation(state.walk - Math.sign(right));
   });
 }
 
@@ -66,11 +65,11 @@ function showStation(holder) {
   const place = Math.min(state.walk, all.length - 1);
   const moves = (text, by, isEnd) => {
     const button = element("button", { type: "button", disabled: isEnd }, text);
-    button.addEventListener("click", () => goTo(state.walk + by));
+    button.addEventListener("click", () => goToStation(state.walk + by));
     return button;
   };
   const hadFocus = holder.contains(document.activeElement) && document.activeElement.textContent;
-  const close = actionButton("×", "end the walk", () => goTo(null));
+  const close = actionButton("×", "end the walk", () => goToStation(null));
   const heading = titleOf(place);
   const buttons = [moves("‹ Back", -1, place === 0), moves("Next ›", 1, place === all.length - 1)];
   holder.replaceChildren(
@@ -175,14 +174,19 @@ function stationOfVector({ result, layer, query, who, dimension, side }) {
   const [at, isSame] = [dimension % embedded.length, same([...embedded], [...inflow])];
   const isMoved = layer === 0 && !isSame;
   const before = layer === 1 ? "Layer 0 has" : "The layers before have";
-  const mixedIn = layer > 0 ? ` ${before} mixed in other tokens.` : "";
+  const { off } = choicesNow();
+  const mixes = result.heads.slice(0, layer).some((each, above) =>
+    each.some((_, head) => off.get(nameOfPlace(above, head)) !== "zero"));
+  const changed = mixes ? " mixed in other tokens." : " changed it.";
+  const mixedIn = layer > 0 && !isSame ? ` ${before}${changed}` : "";
   const more = isMoved ? " A row for its position is added." : mixedIn;
   const rows = [{ name: `row of ${who}`, numbers: embedded }];
   if (!isSame) rows.push({ name: isMoved ? "with its position" : `into layer ${layer}`, numbers: inflow });
   return {
     name: "its vector",
     caption: `The number picks a row of ${embedded.length} numbers.${more}`,
-    number: travels(String(live.cut.ids[query]), plainNumber(inflow[at]), inDimension(at)),
+    number: travels([String(live.cut.ids[query]), ...(isSame ? [] : [plainNumber(embedded[at])])]
+      .join(" → "), plainNumber(inflow[at]), inDimension(at)),
     scene: [rowOfTokens({ side, query }, () => "", ["reader"]), listsOf(rows, at)],
   };
 }
@@ -212,22 +216,40 @@ function stationOfLists(walked) {
 }
 
 function stationOfScore(walked) {
-  const { found, vectors, who, whom, dimension, query, head } = walked;
+  const { found, vectors, who, whom, dimension, query } = walked;
   const product = isAdditive(vectors) ? ADDITIVE : "query × key";
   const rows = [{ name: product, numbers: found.terms }];
-  const score = plainNumber(found.stages[0].value);
+  const pair = found.vectors.map((numbers) => plainNumber(numbers[dimension]));
+  const largest = {
+    written: termText(vectors, dimension, pair, plainNumber),
+    value: termOf(vectors, dimension, ...pair.map(printedNumber)),
+    exact: found.terms[dimension],
+  };
+  const score = sumWithTerm(found.stages[0].value, largest, found.terms.length - 1, "dimension");
   const caption = isAdditive(vectors)
     ? `Query and key make one number for each dimension. Their sum is how well ${whom} suits ${who}.`
     : `Query times key, number by number. The sum is how well ${whom} suits ${who}.`;
   return {
     name: "the score",
     caption,
-    number: travels(plainNumber(head.queries[query][dimension]), score,
-      `= ${productText(found, vectors).written}`),
+    number: travels(pair[0], score.result, `${score.sign} ${score.written}`),
     scene: [
       rowOfTokens(walked, (place) => writtenProduct(vectors, query, place)),
       listsOf(rows, dimension),
     ],
+  };
+}
+
+/** A sum, written as the term of the number that arrives, and what the others come to. */
+function sumWithTerm(value, { written, value: term, exact }, others, counts) {
+  const [rest, result] = [value - exact, value].map(plainNumber);
+  const isAlone = others === 0 && rest === "0";
+  const sum = isAlone ? term : term + printedNumber(rest);
+  const from = `from ${counted(others, `other ${counts}`, `other ${counts}s`)}`;
+  return {
+    written: isAlone ? written : `${sumText([written, rest])} ${from}`,
+    sign: signOf(sum, result, plainNumber),
+    result,
   };
 }
 
@@ -238,11 +260,15 @@ function stationOfScale(walked) {
   const { found, vectors, head, query } = walked;
   const hidden = head.scores[query].filter(Number.isNaN).length;
   const isDivided = vectors.divisors.length > 0;
-  const divisors = [state.scaled && `√${vectors.width}`, state.temperature !== 1 &&
-    `the temperature ${state.temperature}`].filter(Boolean).join(" and ");
-  const divided = `Long lists make large sums: divide by ${divisors}.`;
-  const otherwise = found.stages.length > 1 ? "Distance changes the score." : "Nothing is divided here.";
-  const changed = isDivided ? divided : otherwise;
+  const differences = state.temperature < 1 ? "widens" : "narrows";
+  const isCapped = found.stages.some(({ name }) => name === "capped");
+  const otherwise = isCapped ? "Large scores are limited." : "Distance changes the score.";
+  const changed = isDivided
+    ? [
+      state.scaled && `Long lists make large sums: divide by √${vectors.width}.`,
+      state.temperature !== 1 && `Temperature ${state.temperature} ${differences} differences.`,
+    ].filter(Boolean).join(" ")
+    : found.stages.length > 1 ? otherwise : "Nothing is divided here.";
   const after = state.causal ? "The mask hides later tokens: there are none." : "No token is hidden.";
   const masked = hidden > 0 ? `The mask hides ${counted(hidden, "token", "tokens")}.` : after;
   const lines = sumsOfCell(found, vectors).slice(1, -1);
@@ -274,15 +300,27 @@ function stationOfShares(walked) {
 }
 
 function stationOfMixture(walked) {
-  const { cells, vectors, query, who, whom, share, name } = walked;
+  const { cells, vectors, query, key, who, whom, share, name } = walked;
   const { rows, sum, largest } = mixedValues(state.head, cells, vectors, query);
   const added = "Each value counts by its share.";
+  const value = valueOf(vectors, key)[largest];
+  const [times, part] = [shareText(share), plainNumber(value)];
+  const read = walked.head.weights[query].filter((each) => each > 0).length;
+  const mixed = sumWithTerm(sum[largest], {
+    written: `${times}·${inBrackets(part)}`,
+    value: printedNumber(times) * printedNumber(part),
+    exact: share * value,
+  }, read - 1, "token");
+  const instead = choicesNow().off.get(name);
+  const leaves = instead === "mean" ? "the mean of all tokens" : "nothing";
   return {
     name: "the values, mixed",
-    caption: heads[state.head].off
-      ? `${name} is switched off: whatever it reads, it passes on nothing.`
+    caption: instead
+      ? `${name} is switched off: whatever it reads, it passes on ${leaves}.`
       : `${added} The sum is what ${who} takes along, ${percentText(share)} from ${whom}.`,
-    number: travels(shareText(share), plainNumber(sum[largest]), `of the sum ${inDimension(largest)}`),
+    number: instead
+      ? travels(times, plainNumber(passedOn(walked)[largest]), `is passed on ${inDimension(largest)}`)
+      : travels(times, mixed.result, `${mixed.sign} ${mixed.written} ${inDimension(largest)}`),
     scene: [
       rowOfTokens(walked, (place) => shareText(walked.head.weights[query][place])),
       listsOf(rows, largest),
@@ -290,82 +328,8 @@ function stationOfMixture(walked) {
   };
 }
 
-function stationOfAnswer(walked) {
-  const found = answeredPlace();
-  const { heads: count, layers, vocabulary } = live.model;
-  if (found === null) {
-    const nothing = "No word of this text asks for an answer.";
-    return { name: "the answer", caption: nothing, number: [], scene: [] };
-  }
-  const { logits, probabilities } = walked.result;
-  const row = probabilities[found.place];
-  const best = row.indexOf(Math.max(...row));
-  const others = [count > 1 && "other heads", layers - 1 > walked.layer && "later layers"];
-  const joined = others.filter(Boolean).join(" and ");
-  const added = joined ? `${capital(joined)} add theirs. ` : "";
-  const { sum, largest } = mixedValues(state.head, walked.cells, walked.vectors, walked.query);
-  const won = `"${vocabulary.answers[best]}" wins: ${percentText(row[best])}.`;
-  const elsewhere = found.place === walked.query ? "" : ` after ${calledToken(walked.side, found.place)}`;
-  return {
-    name: "the answer",
-    caption: `${added}Then every possible answer gets a score${elsewhere}. ${won}`,
-    number: travels(plainNumber(sum[largest]), percentText(row[best]),
-      `= softmax of a score of ${plainNumber(logits[found.place][best])}`),
-    scene: [rowOfTokens(walked, () => ""), element("ol", { class: "answers" },
-      ...bestAnswers(row).map((answer) => answerRow(vocabulary.answers[answer], row[answer])))],
-  };
-}
-
-const bestAnswers = (row) =>
-  [...row.keys()].sort((one, other) => row[other] - row[one]).slice(0, ANSWERS_ON_THE_WAY);
-
-/** Heads whose absence changes the answer: the one that changes it most, or all of its layer. */
-function neededHeads(place, best) {
-  const { layers, heads: count } = live.model;
-  const model = live.moments[momentNow()];
-  const choices = { ...choicesNow(), off: new Map() };
-  const shareWithout = (names) => {
-    const off = new Map(names.map((name) => [name, "zero"]));
-    return computeModel(model, live.cut.ids, { ...choices, off }).probabilities[place];
-  };
-  const ofLayer = (layer) => Array.from({ length: count }, (_, head) => nameOfPlace(layer, head));
-  const all = Array.from({ length: layers }, (_, layer) => ofLayer(layer));
-  const tried = [...all.flat().map((name) => [name]), ...(count > 1 ? all : [])].map((names) => {
-    const row = shareWithout(names);
-    return { names, left: row[best], isOther: row.indexOf(Math.max(...row)) !== best };
-  });
-  const alone = tried.filter(({ names, isOther }) => isOther && names.length === 1);
-  const [first] = (alone.length ? alone : tried.some(({ isOther }) => isOther)
-    ? tried.filter(({ isOther }) => isOther) : tried).sort((one, other) => one.left - other.left);
-  return first.names;
-}
-
-function stationOfSwitch() {
-  const found = answeredPlace();
-  const off = { name: "without a head" };
-  if (found === null) return { ...off, caption: "There is no answer to lose.", number: [], scene: [] };
-  const { answers } = live.model.vocabulary;
-  const whole = computeModel(live.moments[momentNow()], live.cut.ids, { ...choicesNow(), off: new Map() });
-  const was = whole.probabilities[found.place];
-  const best = was.indexOf(Math.max(...was));
-  const names = state.off.length ? state.off.map((each) => each.split("=")[0]) : neededHeads(found.place, best);
-  const called = names.length > 2 ? `${names[0]}–${names.at(-1)}` : names.join(" and ");
-  const now = probabilitiesNow()[found.place];
-  const said = now.indexOf(Math.max(...now));
-  const isOff = state.off.length > 0;
-  const [before, after] = [`"${answers[best]}"`, `"${answers[said]}"`];
-  const them = names.length > 1 ? "them" : "it";
-  const result = said === best
-    ? `Without ${called} the model still says ${before} (${percentText(now[best])}).`
-    : `Without ${called} the model says ${after} (${percentText(now[said])}), not ${before}.`;
-  const button = element("button", { type: "button" }, isOff ? "Switch on again" : `Switch ${called} off`);
-  button.addEventListener("click", () => change({ off: isOff ? [] : names }));
-  return {
-    ...off,
-    caption: isOff ? result : `Does the answer need ${called}? Switch ${them} off, and look at the answer.`,
-    number: travels(percentText(was[best]), percentText(now[best]), `for ${before}`),
-    scene: [button, element("ol", { class: "answers" },
-      ...bestAnswers(isOff ? now : was).map((answer) =>
-        answerRow(answers[answer], now[answer], isOff ? was[answer] : undefined)))],
-  };
+/** What a head adds to its token: the mixture, or what is in its place where it is switched off. */
+function passedOn({ head, name, query }) {
+  const instead = choicesNow().off.get(name);
+  return (instead ? withoutContexts(head.contexts, instead) : head.contexts)[query];
 }
