@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -91,13 +92,82 @@ def test_the_numbers_of_the_walk_are_those_of_torch(
     )
 
     with page_in_browser(chromium, agreement_page, address) as page:
-        names = [station.number for station in walk_through(page)]
+        stations = walk_through(page)
+    names = [station.number for station in stations]
 
     trace = library.trace(text, model="agreement", without=off or None)
     expected = numbers_of(trace, 1, 1)
     found = dict(zip(expected, map(last_number, names[3:8]), strict=True))
     for name, number in expected.items():
         assert found[name] == pytest.approx(number, abs=0.51 if name == "answer" else 0.0051)
+    assert trace.prediction is not None
+    logit = float(trace.prediction.logits[-1].max())
+    assert last_number(names[7].rsplit("→", 1)[0]) == pytest.approx(logit, abs=0.0051)
+    for line in (names[3], names[6]):
+        assert_sum_is_true(line)
+    for before, line in pairwise(names[1:8]):
+        arrived = re.split(r" [=≈] | of |[(]", before.rsplit("→ ", 1)[1])[0].strip()
+        assert line.split(" → ")[0] == arrived, (before, line)
+
+
+def assert_sum_is_true(line: str) -> None:
+    """`2.40 → 16.37 ≈ 2.40·2.45 + 10.50 from …`: the number that arrives is a factor of the sum."""
+    form = r"(\S+) → (\S+) [=≈] (\S+)·\(?([^\s)]+)\)? ([+−]) (\S+) from .*"
+    match = re.fullmatch(form, line)
+    assert match is not None, line
+    arriving, result, one, other, sign, rest = (each.replace("−", "-") for each in match.groups())
+    assert arriving == one
+    total = float(one) * float(other) + float(f"{sign}{rest}")
+    assert total == pytest.approx(
+        float(result), abs=0.01 * (2 + abs(float(one)) + abs(float(other)))
+    )
+
+
+def test_of_what_a_head_that_is_off_passes_on_the_walk_says_what_is_true(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    captions = {}
+    for off in ("L1H1", "L1H1=mean"):
+        library.trace(AGREEMENT, model="agreement", without=off).save(
+            tmp_path / "x.html", live=True
+        )
+        with page_in_browser(chromium, tmp_path / "x.html", "#head=L1H1&walk=7") as page:
+            wait_until(page, lambda: page.locator(CAPTION).count() == 1)
+            captions[off] = shown(page)
+    switched = "L1H1 is switched off: whatever it reads, it passes on"
+
+    assert captions["L1H1"].caption == f"{switched} nothing."
+    assert captions["L1H1"].number.split("→")[1].startswith(" 0 is passed on")
+    assert captions["L1H1=mean"].caption == f"{switched} the mean of all tokens."
+    assert not captions["L1H1=mean"].number.split("→")[1].startswith(" 0 ")
+
+
+def test_of_vectors_and_temperatures_the_walk_says_what_is_true(
+    chromium: Browser, agreement_page: Path
+) -> None:
+    cases = {
+        "walk=2": "Layer 0 has mixed in other tokens.",
+        "walk=2&off=L0H0,L0H1": "Layer 0 has changed it.",
+        "walk=5": "divide by √16. Temperature 0.5 widens differences.",
+        "walk=5&temperature=2": "divide by √16. Temperature 2 narrows differences.",
+    }
+    for address, said in cases.items():
+        with page_in_browser(chromium, agreement_page, f"#head=L1H1&{address}") as page:
+            wait_until(page, lambda: page.locator(CAPTION).count() == 1)
+            assert said in shown(page).caption
+
+
+def test_the_score_of_each_token_stands_below_it(chromium: Browser, agreement_page: Path) -> None:
+    layer = library.trace(AGREEMENT, model="agreement").layers[1]
+    queries, keys = layer.queries_with_keys()
+    products = (queries[1, -1].double() @ keys[1].double().T).tolist()
+
+    with page_in_browser(chromium, agreement_page, "#head=L1H1&walk=4") as page:
+        wait_until(page, lambda: page.locator(CAPTION).count() == 1)
+        texts = page.locator(".tour-live .tour-words small").all_inner_texts()
+
+    found = [float(text.replace("−", "-")) for text in texts]
+    assert found == pytest.approx(products, abs=0.051)
 
 
 @pytest.mark.parametrize(
@@ -201,3 +271,15 @@ def test_a_sentence_of_ones_own_is_walked_through_at_once_and_on_paper(
     assert '"keys"' in before.caption
     assert '"dog"' in after.caption
     assert [title.split(":")[0] for title in titles] == [f"{place} of 9" for place in range(1, 10)]
+
+
+def test_arrows_in_the_matrix_still_move_the_cell_where_there_is_a_walk(
+    chromium: Browser, agreement_page: Path
+) -> None:
+    with page_in_browser(chromium, agreement_page, "#cell=6-2") as page:
+        wait_until(page, lambda: page.locator("#arithmetic dl").count() == 1)
+        page.focus(".matrix-frame")
+        page.keyboard.press("ArrowUp")  # the first key begins at the row that is followed
+        page.keyboard.press("ArrowUp")
+        wait_until(page, lambda: "cell=5-1" in page.url)
+        assert not page.locator("#tour").is_visible()

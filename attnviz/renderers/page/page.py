@@ -85,6 +85,7 @@ SCRIPT_FILES = (
     "finding.js",
     "live.js",
     "tour.js",
+    "tour_answer.js",
     "shortcuts.js",
     "picture.js",
     "picture_words.js",
@@ -97,9 +98,10 @@ DRAWING_SCRIPT_FILES = ("drawn_numbers.js", "hashing.js", "live_pieces.js")
 LOADER_SCRIPT = "script/loader.js"  # unpacks the others, which are most of a page, and runs them
 LIVE_FILES = (
     *DRAWING_SCRIPT_FILES,
-    *("live_tokens.js", "forward_pass.js", "live_heads.js", "live.js", "tour.js"),
+    *("live_tokens.js", "forward_pass.js", "live_heads.js", "live.js", "tour.js", "tour_answer.js"),
     *("live.css", "tour.css"),
 )
+ANSWER_FILES = ("tour_answer.js",)
 POINT_FILES = ("points.js", "points.css")
 STEP_FILES = ("steps.js", "markup.js")
 PASSAGE_FILES = ("passages.js", "passages.css")
@@ -255,8 +257,10 @@ def _unused_files(view: View, about: Mapping[str, Any]) -> set[str]:
     """
     live = view.live
     draws = live is not None and (live.vocabulary is None or "pieces" in live.blocks)
+    answers = None if live is None or live.vocabulary is None else live.vocabulary["answers"]
     used = {
         LIVE_FILES: live is not None,
+        ANSWER_FILES: bool(answers),
         DRAWING_SCRIPT_FILES: draws,
         POINT_FILES: view.cloud is not None,
         STEP_FILES: view.query_steps is not None,

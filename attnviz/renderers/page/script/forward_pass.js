@@ -238,7 +238,8 @@ const embeddedRow = ({ tensors, starts, dim }, id) =>
   tensors.embeddings ? rowOfMatrix(tensors.embeddings, id) : drawnRow(starts.embedding, id, dim);
 
 /** What every head reads, layer by layer, and the scores and probabilities of all answers at each
- *  token; `embedded` are the tokens' vectors, `inflows` those that come into each layer.
+ *  token; `embedded` are the tokens' vectors, `inflows` those that come into each layer, `outflow`
+ *  those of which the answers' scores are made.
  *  `choices`: scaled, causal, placed, temperature; `off`, a Map of heads to "zero" or "mean". */
 function computeModel(model, ids, choices) {
   const { tensors } = model;
@@ -254,5 +255,5 @@ function computeModel(model, ids, choices) {
     ? normedRows(vectors, tensors.last_gain, tensors.last_shift)
     : vectors;
   const logits = projectRows(last, tensors.w_answers, tensors.b_answers);
-  return { ...computed, logits, probabilities: logits.map(softmaxOf) };
+  return { ...computed, outflow: last, logits, probabilities: logits.map(softmaxOf) };
 }

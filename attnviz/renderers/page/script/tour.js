@@ -1,11 +1,10 @@
 // A walk through the model in stations, from a word to the answer, on one number.
 
 const SWIPE = 50; // pixels
-const ANSWERS_ON_THE_WAY = 3;
 
 function startTour(section) {
   const button = element("button", { type: "button", id: "start-tour" }, "Walk me through");
-  button.addEventListener("click", () => walkTo(0, true));
+  button.addEventListener("click", () => goToStation(0, true));
   control("live").querySelector(".live-typed").append(button);
   const [live, paper] = ["tour-live", "tour-paper"].map((name) => element("div", { class: name }));
   section.append(live, paper);
@@ -24,7 +23,7 @@ function startTour(section) {
 }
 
 /** With `starts`, what is walked through comes into sight, and its title has the focus. */
-function walkTo(place, starts = false) {
+function goToStation(place, starts = false) {
   const last = stations().length - 1;
   const { query } = followedCell();
   change({ walk: place === null ? null : Math.min(Math.max(place, 0), last), query });
@@ -39,8 +38,8 @@ function walkTo(place, starts = false) {
 function pressInTour(event) {
   const steps = { ArrowRight: 1, ArrowLeft: -1 };
   if (isOfBrowser(event) || event.target.matches("input, .bars")) return;
-  if (event.key === "Escape") walkTo(null);
-  else if (lookUp(steps, event.key)) walkTo(state.walk + steps[event.key]);
+  if (event.key === "Escape") goToStation(null);
+  else if (lookUp(steps, event.key)) goToStation(state.walk + steps[event.key]);
   else return;
   event.preventDefault();
   event.stopPropagation();
@@ -52,7 +51,7 @@ function letSwipe(section) {
   section.addEventListener("touchend", ({ changedTouches: [touch] }) => {
     const [right, down] = [touch.clientX - from.clientX, touch.clientY - from.clientY];
     const isSwipe = Math.abs(right) > Math.max(SWIPE, 2 * Math.abs(down));
-    if (isSwipe) walkTo(state.walk - Math.sign(right));
+    if (isSwipe) goToStation(state.walk - Math.sign(right));
   });
 }
 
@@ -67,11 +66,11 @@ function showStation(holder) {
   const place = Math.min(state.walk, all.length - 1);
   const moves = (text, by, isEnd) => {
     const button = element("button", { type: "button", disabled: isEnd }, text);
-    button.addEventListener("click", () => walkTo(state.walk + by));
+    button.addEventListener("click", () => goToStation(state.walk + by));
     return button;
   };
   const hadFocus = holder.contains(document.activeElement) && document.activeElement.textContent;
-  const close = actionButton("×", "end the walk", () => walkTo(null));
+  const close = actionButton("×", "end the walk", () => goToStation(null));
   const heading = titleOf(place);
   const isLast = place === all.length - 1;
   const buttons = [moves("‹ Back", -1, place === 0), moves("Next ›", 1, isLast)];
@@ -135,7 +134,6 @@ function walkedNumbers() {
   };
 }
 
-
 /* The tokens, each with a number below it, and lists of numbers as bars. */
 
 function rowOfTokens({ side, query, key }, write, marks = ["reader", "read"]) {
@@ -174,18 +172,27 @@ function stationOfVector({ result, layer, query, who, dimension, side }) {
   const [embedded, inflow] = [result.embedded[query], result.inflows[layer][query]];
   const [at, isSame] = [dimension % embedded.length, same([...embedded], [...inflow])];
   const isMoved = layer === 0 && !isSame;
-  const before = layer === 1 ? "Layer 0 has" : "The layers before have";
-  const mixedIn = layer > 0 ? ` ${before} mixed in other tokens.` : "";
-  const more = isMoved ? " A row for its position is added." : mixedIn;
+  const more = isMoved ? " A row for its position is added." : saidOfLayersBelow(result, layer);
   const rows = [{ name: `row of ${who}`, numbers: embedded }];
   const name = isMoved ? "with its position" : `into layer ${layer}`;
   if (!isSame) rows.push({ name, numbers: inflow });
+  const way = [String(live.cut.ids[query]), ...(isSame ? [] : [plainNumber(embedded[at])])];
   return {
     name: "its vector",
-    caption: `The number picks a row of ${embedded.length} numbers.${more}`,
-    number: travels(String(live.cut.ids[query]), plainNumber(inflow[at]), inDimension(at)),
+    caption: `The number picks a row of ${embedded.length} numbers.${isSame ? "" : more}`,
+    number: travels(way.join(" → "), plainNumber(inflow[at]), inDimension(at)),
     scene: [rowOfTokens({ side, query }, () => "", ["reader"]), listsOf(rows, at)],
   };
+}
+
+/** What they did to a vector; of those whose heads are all off not that they mixed. */
+function saidOfLayersBelow(result, layer) {
+  if (layer === 0) return "";
+  const { off } = choicesNow();
+  const mixes = result.heads.slice(0, layer).some((each, below) =>
+    each.some((_, head) => off.get(nameOfPlace(below, head)) !== "zero"));
+  const who = layer === 1 ? "Layer 0 has" : "The layers before have";
+  return ` ${who} ${mixes ? "mixed in other tokens" : "changed it"}.`;
 }
 
 function stationOfLists(walked) {
@@ -213,23 +220,40 @@ function stationOfLists(walked) {
 }
 
 function stationOfScore(walked) {
-  const { found, vectors, who, whom, dimension, query, head } = walked;
+  const { found, vectors, who, whom, dimension, query } = walked;
   const product = isAdditive(vectors) ? ADDITIVE : "query × key";
   const rows = [{ name: product, numbers: found.terms }];
-  const score = plainNumber(found.stages[0].value);
-  const sum = `The sum is how well ${whom} suits ${who}.`;
+  const pair = found.vectors.map((numbers) => plainNumber(numbers[dimension]));
+  const largest = {
+    written: termText(vectors, dimension, pair, plainNumber),
+    value: termOf(vectors, dimension, ...pair.map(printedNumber)),
+    exact: found.terms[dimension],
+  };
+  const score = sumWithTerm(found.stages[0].value, largest, found.terms.length - 1, "dimension");
   const each = isAdditive(vectors)
     ? "Query and key make one number for each dimension."
     : "Query times key, number by number.";
   return {
     name: "the score",
-    caption: `${each} ${sum}`,
-    number: travels(plainNumber(head.queries[query][dimension]), score,
-      `= ${productText(found, vectors).written}`),
+    caption: `${each} The sum is how well ${whom} suits ${who}.`,
+    number: travels(pair[0], score.result, `${score.sign} ${score.written}`),
     scene: [
       rowOfTokens(walked, (place) => writtenProduct(vectors, query, place)),
       listsOf(rows, dimension),
     ],
+  };
+}
+
+/** A sum, written as the term of the number that arrives, and what the others come to. */
+function sumWithTerm(value, { written, value: term, exact }, others, counts) {
+  const [rest, result] = [value - exact, value].map(plainNumber);
+  const isAlone = others === 0 && rest === "0";
+  const sum = isAlone ? term : term + printedNumber(rest);
+  const from = `from ${counted(others, `other ${counts}`, `other ${counts}s`)}`;
+  return {
+    written: isAlone ? written : `${sumText([written, rest])} ${from}`,
+    sign: signOf(sum, result, plainNumber),
+    result,
   };
 }
 
@@ -240,12 +264,7 @@ function stationOfScale(walked) {
   const { found, vectors, head, query } = walked;
   const hidden = head.scores[query].filter(Number.isNaN).length;
   const isDivided = vectors.divisors.length > 0;
-  const divisors = [state.scaled && `√${vectors.width}`, state.temperature !== 1 &&
-    `the temperature ${state.temperature}`].filter(Boolean).join(" and ");
-  const divided = `Long lists make large sums: divide by ${divisors}.`;
-  const isChanged = found.stages.length > 1;
-  const otherwise = isChanged ? "Distance changes the score." : "Nothing is divided here.";
-  const changed = isDivided ? divided : otherwise;
+  const changed = saidOfScale(found.stages, vectors);
   const noLater = "The mask hides later tokens: there are none.";
   const after = state.causal ? noLater : "No token is hidden.";
   const masked = hidden > 0 ? `The mask hides ${counted(hidden, "token", "tokens")}.` : after;
@@ -264,135 +283,68 @@ function stationOfScale(walked) {
 
 const scoreBelow = (score) => (Number.isNaN(score) ? "hidden" : fixedText(score, 1));
 
+function saidOfScale(stages, { divisors, width }) {
+  const differences = state.temperature < 1 ? "widens" : "narrows";
+  const said = [
+    state.scaled && `Long lists make large sums: divide by √${width}.`,
+    state.temperature !== 1 && `Temperature ${state.temperature} ${differences} differences.`,
+  ];
+  if (divisors.length > 0) return said.filter(Boolean).join(" ");
+  if (stages.length === 1) return "Nothing is divided here.";
+  const isCapped = stages.some(({ name }) => name === "capped");
+  return isCapped ? "Large scores are limited." : "Distance changes the score.";
+}
+
 function stationOfShares(walked) {
   const { head, query, whom, who, share, found, vectors } = walked;
-  const got = percentText(share);
   const shares = "Softmax makes shares that sum to 1, larger ones for larger scores:";
   const table = live.model.compared
-    ? [tableOfSoftmax(state.head, found, [who, whom], null)]
+    ? [element("div", { class: "frame" }, tableOfSoftmax(state.head, found, [who, whom], null))]
     : [];
   return {
     name: "softmax",
-    caption: `${shares} ${whom} gets ${got}.`,
+    caption: `${shares} ${whom} gets ${percentText(share)}.`,
     number: travels(vectors ? plainNumber(found.score) : null, shareText(share)),
     scene: [rowOfTokens(walked, (place) => shareText(head.weights[query][place])), ...table],
   };
 }
 
 function stationOfMixture(walked) {
-  const { cells, vectors, query, who, whom, share, name } = walked;
+  const { cells, vectors, query, who, whom, share, name, head } = walked;
   const { rows, sum, largest } = mixedValues(state.head, cells, vectors, query);
-  const added = "Each value counts by its share.";
+  const instead = choicesNow().off.get(name);
+  const leaves = instead === "mean" ? "the mean of all tokens" : "nothing";
+  const taken = `The sum is what ${who} takes along, ${percentText(share)} from ${whom}.`;
+  const place = inDimension(largest);
+  const mixed = mixtureAsSum(walked, sum[largest], largest);
   return {
     name: "the values, mixed",
-    caption: heads[state.head].off
-      ? `${name} is switched off: whatever it reads, it passes on nothing.`
-      : `${added} The sum is what ${who} takes along, ${percentText(share)} from ${whom}.`,
-    number: travels(shareText(share), plainNumber(sum[largest]),
-      `of the sum ${inDimension(largest)}`),
+    caption: instead
+      ? `${name} is switched off: whatever it reads, it passes on ${leaves}.`
+      : `Each value counts by its share. ${taken}`,
+    number: instead
+      ? travels(shareText(share), plainNumber(passedOn(walked)[largest]), `is passed on ${place}`)
+      : travels(shareText(share), mixed.result, `${mixed.sign} ${mixed.written} ${place}`),
     scene: [
-      rowOfTokens(walked, (place) => shareText(walked.head.weights[query][place])),
+      rowOfTokens(walked, (token) => shareText(head.weights[query][token])),
       listsOf(rows, largest),
     ],
   };
 }
 
-function stationOfAnswer(walked) {
-  const found = answeredPlace();
-  const { heads: count, layers, vocabulary } = live.model;
-  if (found === null) {
-    const nothing = "No word of this text asks for an answer.";
-    return { name: "the answer", caption: nothing, number: [], scene: [] };
-  }
-  const { logits, probabilities } = walked.result;
-  const row = probabilities[found.place];
-  const best = row.indexOf(Math.max(...row));
-  const others = [count > 1 && "other heads", layers - 1 > walked.layer && "later layers"];
-  const joined = others.filter(Boolean).join(" and ");
-  const added = joined ? `${capital(joined)} add theirs. ` : "";
-  const { sum, largest } = mixedValues(state.head, walked.cells, walked.vectors, walked.query);
-  const won = `"${vocabulary.answers[best]}" wins: ${percentText(row[best])}.`;
-  const isElsewhere = found.place !== walked.query;
-  const elsewhere = isElsewhere ? ` after ${calledToken(walked.side, found.place)}` : "";
-  return {
-    name: "the answer",
-    caption: `${added}Then every possible answer gets a score${elsewhere}. ${won}`,
-    number: travels(plainNumber(sum[largest]), percentText(row[best]),
-      `= softmax of a score of ${plainNumber(logits[found.place][best])}`),
-    scene: [rowOfTokens(walked, () => ""), element("ol", { class: "answers" },
-      ...bestAnswers(row).map((answer) => answerRow(vocabulary.answers[answer], row[answer])))],
-  };
+function mixtureAsSum({ vectors, query, key, share, head }, sum, dimension) {
+  const value = valueOf(vectors, key)[dimension];
+  const [times, part] = [shareText(share), plainNumber(value)];
+  const read = head.weights[query].filter((each) => each > 0).length;
+  return sumWithTerm(sum, {
+    written: `${times}·${inBrackets(part)}`,
+    value: printedNumber(times) * printedNumber(part),
+    exact: share * value,
+  }, read - 1, "token");
 }
 
-const bestAnswers = (row) =>
-  [...row.keys()].sort((one, other) => row[other] - row[one]).slice(0, ANSWERS_ON_THE_WAY);
-
-/** The model's answers with some heads switched off. */
-function answersWithout(place, names) {
-  const off = new Map(names.map((name) => [name, "zero"]));
-  const choices = { ...choicesNow(), off };
-  const row = computeModel(live.moments[momentNow()], live.cut.ids, choices).probabilities[place];
-  return { names, row, best: row.indexOf(Math.max(...row)) };
-}
-
-/** Heads whose absence changes the answer: one alone, or all of a layer; else the one without which
- *  it is least sure. */
-function neededHeads(place, whole) {
-  const { layers, heads: count } = live.model;
-  const ofLayer = (layer) => Array.from({ length: count }, (_, head) => nameOfPlace(layer, head));
-  const all = Array.from({ length: layers }, (_, layer) => ofLayer(layer));
-  const alone = all.flat().map((name) => answersWithout(place, [name]));
-  const together = count > 1 ? all.map((names) => answersWithout(place, names)) : [];
-  const changing = ({ best }) => best !== whole.best;
-  const found = [alone.filter(changing), together.filter(changing), alone]
-    .find(({ length }) => length > 0);
-  const left = ({ row }) => row[whole.best];
-  return found.reduce((most, each) => (left(each) < left(most) ? each : most)).names;
-}
-
-function stationOfSwitch() {
-  const found = answeredPlace();
-  const station = { name: "without a head", caption: "There is no answer to lose.", number: [] };
-  if (found === null) return { ...station, scene: [] };
-  const { answers } = live.model.vocabulary;
-  const [whole, now] = [answersWithout(found.place, []).row, probabilitiesNow()[found.place]];
-  const best = whole.indexOf(Math.max(...whole));
-  const isOff = state.off.length > 0;
-  const names = isOff
-    ? state.off.map((each) => each.split("=")[0])
-    : neededHeads(found.place, { best });
-  const rows = bestAnswers(isOff ? now : whole).map((answer) =>
-    answerRow(answers[answer], now[answer], isOff ? whole[answer] : undefined));
-  return {
-    ...station,
-    caption: isOff ? saidWithout(names, best, now) : askedAboutHeads(names),
-    number: travels(percentText(whole[best]), percentText(now[best]), `for "${answers[best]}"`),
-    scene: [switchOfHeads(names, isOff), element("ol", { class: "answers" }, ...rows)],
-  };
-}
-
-const namesTogether = (names) =>
-  (names.length > 2 ? `${names[0]} to ${names.at(-1)}` : names.join(" and "));
-
-function askedAboutHeads(names) {
-  const them = names.length > 1 ? "them" : "it";
-  const asked = `Does the answer need ${namesTogether(names)}?`;
-  return `${asked} Switch ${them} off, and look at the answer.`;
-}
-
-function saidWithout(names, best, now) {
-  const { answers } = live.model.vocabulary;
-  const said = now.indexOf(Math.max(...now));
-  const share = percentText(now[said]);
-  const without = `Without ${namesTogether(names)} the model`;
-  return said === best
-    ? `${without} still says "${answers[best]}" (${share}).`
-    : `${without} says "${answers[said]}" (${share}), not "${answers[best]}".`;
-}
-
-function switchOfHeads(names, isOff) {
-  const text = isOff ? "Switch on again" : `Switch ${namesTogether(names)} off`;
-  const button = element("button", { type: "button" }, text);
-  button.addEventListener("click", () => change({ off: isOff ? [] : names }));
-  return button;
+/** What a head adds to its token: the mixture, or what is in its place where it is switched off. */
+function passedOn({ head, name, query }) {
+  const instead = choicesNow().off.get(name);
+  return (instead ? withoutContexts(head.contexts, instead) : head.contexts)[query];
 }
