@@ -1,4 +1,4 @@
-// The end of the walk: the answer, and the heads that it needs; only where a model gives answers.
+// The end of the walk: the answer, and the heads that it needs.
 
 const ANSWERS_ON_THE_WAY = 3;
 
