@@ -274,7 +274,9 @@ def test_a_head_is_called_after_the_key_that_dominates_it(minilm: Inspection) ->
     assert tired_sentences == ('L5H9: most tokens attend to "tired" (22\u00a0% on average).',)
     view = replace(minilm, options=InspectOptions(layer=1, head=2)).view()
     # Where nothing stands out over the text, the strongest link is named with what others give.
-    assert view.headline.startswith('In L1H2, "t" gives "didn" 73\u00a0% of its attention; the other')
+    assert view.headline.startswith(
+        'In L1H2, "t" gives "didn" 73\u00a0% of its attention; the other'
+    )
     words = head_kind_sentences(
         replace(minilm, options=InspectOptions(layer=5, head=11, words=True))
     )

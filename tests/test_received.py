@@ -98,7 +98,7 @@ def needle_view(tokens: int = 600, needle: int = 420) -> Any:
         (
             "I am learning this",
             {"variant": "average"},
-            "Every token receives as much as with an even spread",
+            "Every token receives about as much as with an even spread",
         ),
         (
             "I am learning this",

@@ -136,7 +136,7 @@ class ReceivedAttention:
         if ties == count:
             return f"all {counted_text(count)} receive the same: {share} each"
         if np.allclose(self.shares, self.even_shares, rtol=SAME_RATIO, atol=0):
-            return "every token receives as much as with an even spread"
+            return "every token receives about as much as with an even spread"
         if self._ratio(top) < FINDING_RATIO:
             read = len(self.most_read)
             none = f"none of the {read} tokens that are read most" if read < count else "no token"

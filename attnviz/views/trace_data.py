@@ -12,6 +12,7 @@ from attnviz.analysis.base_weights import BaseWeights
 from attnviz.cells import FULL_SLICE, Cells, LazyCells
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.trace import Layer, Trace
+from attnviz.views.conclusions.weight_titles import head_read_for_answer
 from attnviz.views.grids.axes import AXES_NOTE, GENERATED_NOTE, Axis
 from attnviz.views.grids.explorer import (
     MAX_SEARCHED_CELLS,
@@ -49,13 +50,15 @@ def explore_trace(
     """Return every head of every attention, for a reader to choose from; without a query and a key,
     the position of the answer that counts most is followed, if there is one.
 
-    The head shown first is the first that fits `layer` and `head`; with neither, the one with the
-    largest weight; of a trained transformer, whose heads are many, the one with the largest weight
-    above its base rate, and its row.
+    The head shown first is the first that fits `layer` and `head`; with neither, the one that is
+    read for the answer, as the title says, or else the one with the largest weight; of a trained
+    transformer, whose heads are many, the one with the largest weight above its base rate, and its
+    row.
     """
     attended = (trace.tokens, *(trace.keys_of(attention) for attention in trace.attention_layers))
     sides = {id(tokens): _token_side(trace, tokens) for tokens in attended}
     heads, is_chosen = list[tuple[str, str, HeadMap]](), list[bool]()
+    places = list[tuple[Layer, int]]()
     for each in whole_heads(trace):
         attention, number = each.layer, each.number
         head_map = HeadMap(
@@ -68,12 +71,18 @@ def explore_trace(
             off=each.is_off,
         )
         heads.append((attention.name, f"H{number}", head_map))
+        places.append((attention, number))
         is_chosen.append(layer in (None, attention.layer) and head in (None, number))
+    of_answer = None
     if query is None and key is None and trace.prediction is not None:
         query = trace.prediction.main_position
+        of_answer = head_read_for_answer(trace) if (layer, head) == (None, None) else None
     first = is_chosen.index(True) if any(is_chosen) else 0
     maps = [head_map for *_, head_map in heads]
-    if layer is None and head is None and trace.trained is None:
+    if of_answer is not None:
+        query, layer_read, number_read = of_answer
+        first = places.index((layer_read, number_read))
+    elif layer is None and head is None and trace.trained is None:
         first = _strongest_head_index(maps, query)
     elif layer is None and head is None:
         links = [find_telling_link(head_map, query) for head_map in maps]

@@ -294,6 +294,16 @@ def shown_weights(trace: Trace, query: int | None) -> ShownWeights:
     return ShownWeights(trace, heads, query)
 
 
+def head_read_for_answer(trace: Trace) -> tuple[int, Layer, int] | None:
+    """Return the token that asks for an answer, and the first head that the title names for it, as
+    its layer and number."""
+    facts = shown_weights(trace, None)
+    if facts.asked is None or facts.read_for_answer is None:
+        return None
+    [first, *_], _ = facts.read_for_answer
+    return facts.asked[1], first.layer, first.number
+
+
 def head_weights_title(trace: Trace, layer: Layer, number: int, query: int | None = None) -> str:
     """Return the title for one head among others, or for one query in this head.
 

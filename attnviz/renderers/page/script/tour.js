@@ -1,6 +1,7 @@
 // A walk through the model in stations, from a word to the answer, on one number.
 
 const SWIPE = 50; // pixels
+const OWN_ARROWS = "input, select, textarea, .bars, .matrix-frame, .frame";
 
 function startTour(section) {
   const button = element("button", { type: "button", id: "start-tour" }, "Walk me through");
@@ -8,7 +9,7 @@ function startTour(section) {
   control("live").querySelector(".live-typed").append(button);
   const [live, paper] = ["tour-live", "tour-paper"].map((name) => element("div", { class: name }));
   section.append(live, paper);
-  section.addEventListener("keydown", pressInTour);
+  addEventListener("keydown", pressInTour);
   letSwipe(section);
   shownIn(["walk", "computed", "query", "head"], () => {
     section.hidden = state.walk === null;
@@ -35,14 +36,15 @@ function goToStation(place, starts = false) {
   });
 }
 
+/** Wherever the focus is, but where arrows do something else. */
 function pressInTour(event) {
   const steps = { ArrowRight: 1, ArrowLeft: -1 };
-  if (isOfBrowser(event) || event.target.matches("input, .bars")) return;
+  if (state.walk === null || event.defaultPrevented || isOfBrowser(event)) return;
+  if (event.target.matches?.(OWN_ARROWS)) return;
   if (event.key === "Escape") goToStation(null);
   else if (lookUp(steps, event.key)) goToStation(state.walk + steps[event.key]);
   else return;
   event.preventDefault();
-  event.stopPropagation();
 }
 
 function letSwipe(section) {
@@ -211,13 +213,19 @@ function stationOfLists(walked) {
     name: "query, key, value",
     caption,
     number: travels(plainNumber(inflow[dimension % inflow.length]),
-      plainNumber(head.queries[query][dimension]), `of the query ${inDimension(dimension)}`),
+      plainNumber(head.queries[query][dimension]), saidOfQuery(inflow, dimension)),
     scene: [
       rowOfTokens(walked, () => ""),
       ...(isEven ? [listsOf(rows, dimension)] : rows.map((row) => listsOf([row], dimension))),
     ],
   };
 }
+
+/** A number of a query is made of all numbers of the vector, where there are matrices. */
+const saidOfQuery = ({ length }, dimension) => {
+  const made = live.model.projected ? `, made of all ${length} numbers` : "";
+  return `of the query ${inDimension(dimension)}${made}`;
+};
 
 function stationOfScore(walked) {
   const { found, vectors, who, whom, dimension, query } = walked;

@@ -34,16 +34,13 @@ function stationOfAnswer(walked) {
   const { logits, probabilities } = walked.result;
   const row = probabilities[place];
   const best = row.indexOf(Math.max(...row));
-  const { largest } = mixedValues(state.head, walked.cells, walked.vectors, walked.query);
   const [name, who] = [`"${answers[best]}"`, calledToken(walked.side, place)];
-  const way = [passedOn(walked)[largest], logits[place][best]].map(plainNumber).join(" → ");
-  const elsewhere = place === walked.query ? "" : ` after ${who}`;
-  const won = ` ${name} wins: ${percentText(row[best])}.`;
   const rows = bestAnswers(row).map((answer) => answerRow(answers[answer], row[answer]));
+  const made = "The last vector times an answer's list is its score.";
   return {
     name: "the answer",
-    caption: [saidOfOthers(walked.layer), `Every answer gets a score${elsewhere}.`, won].join(""),
-    number: travels(way, percentText(row[best]),
+    caption: `${saidOfWayOn(walked, place, who)} ${made} ${name}: ${percentText(row[best])}.`,
+    number: travels(plainNumber(logits[place][best]), percentText(row[best]),
       `for ${name}: the softmax of the scores of ${row.length} answers`),
     scene: [
       ...scoredAnswer(walked.result, { place, answer: best, name, who }),
@@ -52,11 +49,12 @@ function stationOfAnswer(walked) {
   };
 }
 
-/** Who else adds to the vector that the answer is read from. */
-function saidOfOthers(layer) {
-  const { heads: count, layers } = live.model;
-  const others = [count > 1 && "other heads", layers - 1 > layer && "later layers"].filter(Boolean);
-  return others.length ? `${capital(others.join(" and "))} add theirs. ` : "";
+/** What becomes of the mixture before an answer is read. */
+function saidOfWayOn({ layer, query }, place, who) {
+  const { layers, blocks } = live.model;
+  if (layer < layers - 1) return "Later layers go on.";
+  if (place !== query) return `The answer is read at ${who}.`;
+  return blocks ? "The sum joins the vector." : "The sum is the vector.";
 }
 
 const bestAnswers = (row) =>
