@@ -25,7 +25,7 @@ NamedHead = tuple[str, Layer, Tensor]  # "L0H1", where it is, and its weights
 claims: ClaimsByName[Claim] = ClaimsByName()
 OTHER_PARTS = "other parts than weights"
 WHO = (  # special tokens have no quotes
-    r'(?:"|(?=\[\w+\]))((?<=")[^"]+(?=")|(?<!")\[\w+\])"?(?: \((\d+)\))?'
+    r'(?:"|(?=\[\w+\]|</?s>))((?<=")[^"]+(?=")|(?<!")(?:\[\w+\]|</?s>))"?(?: \((\d+)\))?'
 )
 HEAD = r"(?:In ([\w ]+), )?"
 KEY = rf"(?:itself|{WHO})"

@@ -289,7 +289,7 @@ def test_the_word_that_the_model_answers_is_a_blank_in_the_field_and_in_its_row(
 ) -> None:
     path = write_live_page(tmp_path, SENTENCE.replace("?", "are"), model="agreement")
     with page_in_browser(chromium, path) as page:
-        assert plain_title(page).startswith('"?" gives "keys"')
+        assert plain_title(page).startswith('"?" attends most to "keys"')
         assert (page.input_value("#text"), page.input_value("#query")) == (SENTENCE, "6 ?")
         for word in ("are", "is"):
             type_text(page, SENTENCE.replace("?", word))

@@ -24,6 +24,7 @@ MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
 MAX_LIVE_NUMBERS = 60_000  # of a model: about 230 kB in a page
 FREQUENT_PIECES = 17_000  # of GPT-2's 50,257, which the page of a larger model has
 MAX_NUMBERS_BESIDE_ALL_PIECES = 250  # of a model: all pieces take 250 kB, and a page has 400
+NUMBERS_OF_A_HEAD = 50  # which its map and its names take the room of
 PROJECTION_NAMES = ("query", "key", "value", "out")
 
 
@@ -59,9 +60,9 @@ def build_live_model(trace: Trace) -> LiveModel:
     numbers = sum(tensor.size for tensor in tensors.values())
     refuse_large_model(numbers)
     vocabulary = None if trace.model is None else trace.model.vocabulary
-    has_all_pieces = numbers <= MAX_NUMBERS_BESIDE_ALL_PIECES
-    pieces, rare, words = _packed_pieces(trace, None if has_all_pieces else FREQUENT_PIECES)
     places = [(0, layer.layer, head) for layer in trace.layers for head in range(layer.heads)]
+    has_all_pieces = numbers + NUMBERS_OF_A_HEAD * len(places) <= MAX_NUMBERS_BESIDE_ALL_PIECES
+    pieces, rare, words = _packed_pieces(trace, None if has_all_pieces else FREQUENT_PIECES)
     return LiveModel(
         text=trace.text or "",
         tokenizer=trace.tokenizer,

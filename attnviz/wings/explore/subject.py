@@ -283,6 +283,8 @@ class Subject:
             )
             at = divmod(int(np.abs(share - earlier).argmax()), share.shape[1])
             found += [] if now.off else [(now, at, float(share[at]), float(earlier[at]))]
+        if not found:
+            return f"{start}, no head is left"
         head, at, share, earlier = max(found, key=lambda each: abs(each[2] - each[3]))
         if abs(share - earlier) < MIN_NAMED_PROBABILITY:
             limit = percent_text(MIN_NAMED_PROBABILITY)
