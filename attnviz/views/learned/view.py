@@ -98,7 +98,7 @@ def view(
 
 
 def _rounding_notes(bits: int, moments: int) -> Iterator[str]:
-    """Yield how exact the parameters are that a page computes earlier moments from, if roughly."""
+    """Yield how exact the parameters of earlier moments are, if a page has them roughly."""
     if bits == min(BYTES_BY_BITS) and moments > 1:
         yield f"The page has parameters of earlier steps in {bits} bits: shares differ a little."
 

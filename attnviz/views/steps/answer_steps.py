@@ -21,6 +21,7 @@ from attnviz.views.origin_words import vector_axis
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import block_steps, step_sums
 from attnviz.views.steps.scene import Scene, parameter_count_text
+from attnviz.views.steps.step_selection import STEPS
 from attnviz.wording.sums import MAX_TERMS
 from attnviz.wording.words import listed_label
 
@@ -73,9 +74,7 @@ def _answer_scores_step(
     rows = replace(vector_axis(scene.trace, scene.layer, "dim", len(scoring.w_answers)), title="")
     matrix_grid = scene.grid("w_answers", scoring.w_answers, rows, side=ANSWER_SIDE)
     return Section(
-        number="",
-        name="logits",
-        title="scores of the answers",
+        *STEPS["logits"],
         about=f"{origin}Each score is the dot product of a vector and an answer's vector, a column "
         "of w_answers: the larger the score, the more likely the answer.",
         shapes="vectors {} · w_answers {} → scores {}".format(*sizes),
@@ -97,9 +96,7 @@ def _top_answers_step(scene: Scene, prediction: Prediction) -> Section:
     tokens_size = scene.size_text(prediction.probabilities[:, 0])
     answers_text = f"{prediction.answer_count:,} answers"
     return Section(
-        number="",
-        name="prediction",
-        title="prediction",
+        *STEPS["prediction"],
         about="The model computes a score for each answer from its last vectors, in its own way, "
         f"and a softmax turns the scores into the probabilities of {answers_text}.",
         shapes=f"vectors of {tokens_size} tokens → {answers_text}",
@@ -115,9 +112,7 @@ def _probabilities_step(scene: Scene, prediction: Prediction, order: Sequence[in
     probabilities = prediction.probabilities
     grid = _token_answers_grid(scene, "prediction", probabilities, prediction, order)
     return Section(
-        number="",
-        name="prediction",
-        title="prediction",
+        *STEPS["prediction"],
         about="A softmax turns the scores into the probability of each answer. Each row of "
         "probabilities sums to 1.",
         shapes=f"probabilities {scene.size_text(probabilities)}",

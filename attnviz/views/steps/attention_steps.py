@@ -30,6 +30,7 @@ from attnviz.views.origin_words import sight_sentences
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import step_sums, trained
 from attnviz.views.steps.scene import Scene, parameter_count_text
+from attnviz.views.steps.step_selection import STEPS
 from attnviz.wording.numbers import exact_text, percent_text
 from attnviz.wording.sums import MAX_UNSHIFTED_SCORE
 from attnviz.wording.words import and_list, counted
@@ -63,9 +64,7 @@ def mask_step(scene: Scene) -> Iterator[Section]:
             grids = scene.score_grids("masked scores", "masked scores")
     mask_tex = r"S_{ij} = -\infty \text{ where } j \text{ is hidden from } i"
     yield Section(
-        number="7",
-        name="mask",
-        title="mask",
+        *STEPS["mask"],
         about=about,
         shapes=f"visible {scene.size_text(layer.visible)}",
         formula="masked scores become −∞, since exp(−∞) = 0" if sets_scores else "",
@@ -163,9 +162,7 @@ def softmax_step(scene: Scene) -> Iterator[Section]:
     denominator = f"sum of exp(scores in its row{' and of the sink' if has_sink else ''})"
     tex = r"w_{ij} = \frac{e^{S_{ij}}}{\sum_k e^{S_{ik}}" + r" + e^{s_h}" * has_sink + "}"
     yield Section(
-        number="8",
-        name="softmax",
-        title="softmax",
+        *STEPS["softmax"],
         about=_mistake_description(scene) if mistake else _softmax_rows_description(scene),
         shapes=f"weights {scene.weights_size_text}",
         formula="" if mistake else f"weight = exp(score) / {denominator}",
@@ -196,9 +193,7 @@ def mixing_steps(scene: Scene) -> Iterator[Section]:
     mixed_by = scene.layer.attended.mixed_by
     if mixed_by == "dropout":
         yield Section(
-            number="8b",
-            name="dropout",
-            title="dropout",
+            *STEPS["dropout"],
             about=_dropout_description(scene),
             shapes=f"weights {scene.weights_size_text}",
             grids=scene.weight_grids("mixing", "dropout"),
@@ -206,9 +201,7 @@ def mixing_steps(scene: Scene) -> Iterator[Section]:
         )
     if mixed_by == "hand":
         yield Section(
-            number="8b",
-            name="by-hand",
-            title="weights by hand",
+            *STEPS["by-hand"],
             about="Weights written by hand replace those of the softmax.",
             shapes=f"weights {scene.weights_size_text}",
             grids=scene.weight_grids("mixing", "hand"),
@@ -236,9 +229,7 @@ def weighted_values_step(scene: Scene) -> Iterator[Section]:
     keys, weighted = token_axis("key", scene.keys), scene.weighted_values
     values_size = scene.size_text(scene.layer.values)
     yield Section(
-        number="9",
-        name="weighted",
-        title="weighted values",
+        *STEPS["weighted"],
         about=f"Each value is multiplied by its weight: this is what {quoted} takes from each "
         f"token{follow_hint}.",
         shapes=f"values {values_size} → weighted {scene.size_text(weighted)}",
@@ -263,9 +254,7 @@ def context_step(scene: Scene) -> Iterator[Section]:
     formula, tex = _context_formulas(scene, matrices)
     parameter_remarks = [parameter_count_text(scene, matrices)] if matrices else []
     yield Section(
-        number="10",
-        name="context",
-        title="context vectors",
+        *STEPS["context"],
         about=_context_description(scene, matrices),
         shapes=f"weights {sizes} → context {scene.size_text(contexts)}",
         formula=formula,

@@ -17,6 +17,7 @@ from attnviz.views.origin_words import parameter_count_suffix, parameters_origin
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import attention_steps, score_steps, step_sums, vector_steps
 from attnviz.views.steps.scene import Scene, parameter_count_text
+from attnviz.views.steps.step_selection import STEPS
 from attnviz.views.trace import tokens_grid
 
 ACTIVATION_EFFECTS: dict[Activation, str] = {
@@ -100,9 +101,7 @@ def _memory_step(scene: Scene, layer: Layer) -> Section:
     are_vectors_given = "memory" in scene.trace.layers[0].given
     rows = token_axis("token", scene.keys)
     return Section(
-        number="",
-        name="memory",
-        title="memory",
+        *STEPS["memory"],
         about="A second sentence is read as well: queries come from the first, keys and values "
         f"from the second.{' Its vectors are given.' if are_vectors_given else ''}",
         shapes=f"memory {scene.size_text(layer.memory)}",
@@ -197,9 +196,7 @@ def _feed_forward_step(scene: Scene, block: Block, feed_forward: FeedForwardStag
     sizes = tuple(map(scene.size_text, (inputs, hidden, outputs)))
     width = inputs.shape[1]
     return Section(
-        number="",
-        name="feed-forward",
-        title="feed-forward",
+        *STEPS["feed-forward"],
         about="For each token separately: a matrix "
         f"{_width_change_text(width, hidden.shape[1])}, {activation} is applied "
         f"({ACTIVATION_EFFECTS[activation]}), and a second matrix maps it back to width {width}."

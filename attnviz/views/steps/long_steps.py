@@ -26,6 +26,7 @@ from attnviz.views.heads.data import token_columns
 from attnviz.views.heads.passages import counted_text, passage, quoted_label
 from attnviz.views.steps import score_steps, step_sums
 from attnviz.views.steps.scene import DIGITS_RANGE, Scene
+from attnviz.views.steps.step_selection import STEPS
 from attnviz.views.view import HEAD_COLUMNS, TableData, TableLines, head_cells
 from attnviz.wording.numbers import percent_text
 from attnviz.wording.sums import MAX_UNSHIFTED_SCORE, Sum
@@ -187,9 +188,7 @@ def _tokens_step(scene: LongScene) -> Section:
     ids = np.array([[scene.keys.ids[key]] for key in scene.written_keys])
     count, text = len(scene.trace.tokens), passage(scene.trace.tokens, scene.position)
     return Section(
-        number="1",
-        name="tokens",
-        title="tokens",
+        *STEPS["tokens"],
         about=f"The text is split into {counted_text(count)}, each with an id. Followed is the "
         f"token in brackets: {text}",
         shapes=f"tokens [{count}]",
@@ -219,9 +218,7 @@ def _vectors_step(scene: LongScene) -> Section:
     )
     kinds = ("queries", layer.queries), ("keys", layer.keys), ("values", layer.values)
     return Section(
-        number="4",
-        name="queries",
-        title="queries, keys, values",
+        *STEPS["queries"],
         about="The token searches with its query; each token is found by its key, and passes on "
         "its value.",
         shapes=" · ".join(f"{name} {scene.size_text(vectors)}" for name, vectors in kinds),
@@ -240,9 +237,7 @@ def _mask_step(scene: LongScene) -> Section:
         about = f"{name} may attend to {visible:,} of {count:,} keys; the scores of the others "
         about += "become −∞, since exp(−∞) = 0."
     return Section(
-        number="7",
-        name="mask",
-        title="mask",
+        *STEPS["mask"],
         about=about,
         shapes=f"visible {scene.size_text(scene.layer.visible)}",
         sums=step_sums.mask_sums(scene, scene.layer),
@@ -274,9 +269,7 @@ def _softmax_step(scene: LongScene) -> Section:
     others_text = counted(scene.unwritten_count, "other key")
     remarks = scene.unwritten_remark, f"the last term of the sum: {others_text} together"
     return Section(
-        number="8",
-        name="softmax",
-        title="softmax",
+        *STEPS["softmax"],
         about="The softmax turns scores into weights: exp(score) divided by the sum of all "
         f"exp(score) of the {counted(scene.visible_count, 'visible key')}. "
         "The weights sum to 1.",
@@ -307,9 +300,7 @@ def _weighted_values_step(scene: LongScene) -> Section:
     axis = scene.key_axis("key")
     weighted = scene.weighted_values[:, [*scene.written_keys]]
     return Section(
-        number="9",
-        name="weighted",
-        title="weighted values",
+        *STEPS["weighted"],
         about=f"Each value is multiplied by its weight: this is what {scene.query_name} takes from "
         "each token.",
         shapes=f"values {scene.size_text(scene.layer.values)}",
@@ -347,9 +338,7 @@ def _context_step(scene: LongScene) -> Section:
     last = f"the last term: {others_text}, with the sum of their weights and the mean of their "
     last += "values by weight"
     return Section(
-        number="10",
-        name="context",
-        title="context vectors",
+        *STEPS["context"],
         about="The weighted values of all keys add up to the context vector: everything that the "
         "token has read.",
         shapes=f"weights {scene.weights_size_text} → context "

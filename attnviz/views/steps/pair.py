@@ -18,6 +18,7 @@ from attnviz.views.grids.section import Arrow, Plane, Section, cosine_between, v
 from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.origin_words import vector_axis
 from attnviz.views.steps.scene import Scene
+from attnviz.views.steps.step_selection import STEPS
 from attnviz.wording.numbers import NumberStyle
 from attnviz.wording.sums import Sum
 from attnviz.wording.words import and_list
@@ -97,9 +98,7 @@ def angle_step(scene: Scene) -> Iterator[Section]:
     pairs = [(head, *_pair_vectors(scene, head, key)) for head in scene.written_heads]
     names, width = _pair_names(scene, key), scene.layer.head_dim
     yield Section(
-        number="8c",
-        name="angle",
-        title="lengths and angle",
+        *STEPS["angle"],
         about=_angle_step_description(scene, pairs, key),
         shapes=f"{names[0]} [{width}] · {names[1]} [{width}]",
         formula="score = |query| |key| cos(angle)",

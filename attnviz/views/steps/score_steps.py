@@ -19,6 +19,7 @@ from attnviz.views.head_vectors import (
 from attnviz.views.origin_words import preference_sentences
 from attnviz.views.steps import pair, step_sums, trained
 from attnviz.views.steps.scene import Scene
+from attnviz.views.steps.step_selection import STEPS
 from attnviz.wording.numbers import exact_text
 
 MIN_LARGE_SCORE = 1.0  # below it, a softmax is nearly even with and without scaling
@@ -50,9 +51,7 @@ def scores_step(scene: Scene) -> Iterator[Section]:
             sizes = map(scene.size_text, (layer.queries, layer.keys.transpose(-2, -1)))
             shapes = "queries {} · keysᵀ {} → {}".format(*sizes, shapes)
     yield Section(
-        number="5",
-        name="scores",
-        title="scores",
+        *STEPS["scores"],
         about=_scores_description(scene),
         shapes=shapes,
         formula=formula,
@@ -85,9 +84,7 @@ def scaling_step(scene: Scene) -> Iterator[Section]:
     """Yield the step that divides scores by √d_k and the temperature; tables only if it does."""
     divisors = divisor_texts(scene.trace, scene.layer)
     yield Section(
-        number="6",
-        name="scaling",
-        title="scaling",
+        *STEPS["scaling"],
         about=_scaling_description(scene),
         shapes=f"scores {scene.weights_size_text}",
         formula=f"scaled = {' / '.join(['scores', *divisors])}" if divisors else "",
@@ -158,9 +155,7 @@ def soft_cap_step(scene: Scene) -> Iterator[Section]:
         return
     cap = exact_text(scene.trace.variant.soft_cap)
     yield Section(
-        number="6a",
-        name="soft-cap",
-        title="soft cap",
+        *STEPS["soft-cap"],
         about=f"tanh keeps scores between -{cap} and {cap}: the further a score is from 0, the "
         "more it is reduced.",
         shapes=f"scores {scene.weights_size_text}",
@@ -185,9 +180,7 @@ def alibi_step(scene: Scene) -> Iterator[Section]:
             yield trained.position_bias_step(scene, bias, sums)
         return
     yield Section(
-        number="6b",
-        name="alibi",
-        title="ALiBi",
+        *STEPS["alibi"],
         about=_alibi_description(scene.layer.heads),
         shapes=f"scores {scene.weights_size_text}",
         formula=f"biased = {scene.stage_before('biased scores').split()[0]} - slope · distance",
@@ -212,9 +205,7 @@ def additive_mask_step(scene: Scene) -> Iterator[Section]:
         return
     preferences = preference_sentences(scene.trace, scene.layer, scene.shown_heads)
     yield Section(
-        number="6c",
-        name="additive-mask",
-        title="additive mask",
+        *STEPS["additive-mask"],
         about=" ".join([ADDITIVE_MASK_DESCRIPTION, *preferences]),
         shapes=f"scores {scene.weights_size_text} + mask {scene.size_text(mask)}",
         formula="scores + mask",

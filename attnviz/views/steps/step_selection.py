@@ -12,17 +12,37 @@ from attnviz.wording.words import counted
 if TYPE_CHECKING:  # a misspelled step is reported without importing numpy
     from attnviz.views.grids.section import Section
 
-ATTENTION_STEP_NAMES = (  # of every variant
-    "tokens",
-    "embeddings",
-    "projections",
-    "queries",
-    "scores",
-    "scaling",
-    "mask",
-    "softmax",
-    "weighted",
-    "context",
+STEPS: Mapping[str, tuple[str, str, str]] = {  # by name, which stands second: number, name, title
+    name: (number, name, title)
+    for number, name, title in (
+        ("1", "tokens", "tokens"),
+        ("2", "embeddings", "embeddings"),
+        ("2", "inputs", "inputs"),
+        ("", "memory", "memory"),  # numbered where it stands, like all without a number
+        ("3", "projections", "projections"),
+        ("4", "queries", "queries, keys, values"),
+        ("4b", "rotary", "rotary positions"),
+        ("5", "scores", "scores"),
+        ("6", "scaling", "scaling"),
+        ("6a", "soft-cap", "soft cap"),
+        ("6b", "alibi", "ALiBi"),
+        ("6b", "position-bias", "position bias"),
+        ("6c", "additive-mask", "additive mask"),
+        ("7", "mask", "mask"),
+        ("8", "softmax", "softmax"),
+        ("8a", "why", "why these weights"),
+        ("8b", "dropout", "dropout"),
+        ("8b", "by-hand", "weights by hand"),
+        ("8c", "angle", "lengths and angle"),
+        ("9", "weighted", "weighted values"),
+        ("10", "context", "context vectors"),
+        ("", "feed-forward", "feed-forward"),
+        ("", "logits", "scores of the answers"),
+        ("", "prediction", "prediction"),
+    )
+}
+ATTENTION_STEP_NAMES = tuple(  # of every variant
+    name for name, (number, *_) in STEPS.items() if number.isdecimal() and name != "inputs"
 )
 STEP_REQUIREMENTS = {  # what the other steps need
     "rotary": f"{opt.positions:rotary}, and queries and keys",

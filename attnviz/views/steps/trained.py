@@ -21,6 +21,7 @@ from attnviz.views.grids.section import Section
 from attnviz.views.head_vectors import divisor_text
 from attnviz.views.reading import token_axis
 from attnviz.views.steps.scene import Scene, embedding_table_remarks
+from attnviz.views.steps.step_selection import STEPS
 from attnviz.wording.sums import Sum
 from attnviz.wording.words import and_list, bidi_isolated, bracketed_shape, counted
 
@@ -101,9 +102,7 @@ def trained_inputs_step(scene: Scene) -> Section:
         grids.append(scene.grid("vectors of the keys", scene.layer.key_inputs, keys))
         about += " Keys and values are computed from the output of the encoder, Y."
     return Section(
-        number="2",
-        name=name,
-        title=name,
+        *STEPS[name],
         about=about,
         shapes=f"inputs {scene.size_text(inputs)}",
         grids=tuple(grids),
@@ -186,9 +185,7 @@ def position_bias_step(scene: Scene, bias: Tensor, sums: tuple[Sum, ...]) -> Sec
     """Return the step that adds a learned bias to each score; `sums` is its arithmetic."""
     before = scene.stage_before("biased scores").split()[0]
     return Section(
-        number="6b",
-        name="position-bias",
-        title="position bias",
+        *STEPS["position-bias"],
         about=_bias_description(scene, bias),
         shapes=f"scores {scene.weights_size_text} + bias {bracketed_shape(*bias.shape)}",
         formula=f"biased = {before} + bias",

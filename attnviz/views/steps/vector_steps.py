@@ -27,6 +27,7 @@ from attnviz.views.origin_words import (
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import step_sums, trained
 from attnviz.views.steps.scene import Scene, embedding_table_remarks, parameter_count_text
+from attnviz.views.steps.step_selection import STEPS
 from attnviz.views.trace import tokens_grid
 from attnviz.wording.sums import MAX_TERMS
 from attnviz.wording.words import and_list, bracketed_shape, counted
@@ -48,9 +49,7 @@ def tokens_step(scene: Scene) -> Iterator[Section]:
         about = "The tokens are given or numbered; a repeated word keeps its id."
     about += trained.added_tokens_text(scene.trace)
     yield Section(
-        number="1",
-        name="tokens",
-        title="tokens",
+        *STEPS["tokens"],
         about=about,
         shapes=f"tokens {bracketed_shape(len(scene.trace.tokens))}",
         grids=(tokens_grid("tokens", scene.trace.tokens, "token"),),
@@ -69,9 +68,7 @@ def inputs_step(scene: Scene) -> Iterator[Section]:
         yield _lower_layer_step(scene)
     elif not layer.uses_inputs and layer.block is None:
         yield Section(
-            number="2",
-            name="embeddings",
-            title="embeddings",
+            *STEPS["embeddings"],
             about="No embeddings are needed: everything computed from them is given.",
         )
     else:
@@ -82,9 +79,7 @@ def _lower_layer_step(scene: Scene) -> Section:
     """Return the step with the output of the layer below."""
     inputs = scene.layer.layer_inputs
     return Section(
-        number="2",
-        name="inputs",
-        title="inputs",
+        *STEPS["inputs"],
         about=f"The output of layer {scene.layer.layer - 1} for each token.",
         shapes=f"inputs {scene.size_text(inputs)}",
         grids=(scene.grid("inputs", inputs, token_axis("token", scene.trace.tokens)),),
@@ -115,9 +110,7 @@ def _embeddings_step(scene: Scene) -> Section:
         keys_origin = "given vectors" if "key_embeddings" in scene.layer.given else "vectors"
         about += f" {other_kinds} are computed from other tokens, whose {keys_origin} are Y."
     return Section(
-        number="2",
-        name="embeddings",
-        title="embeddings",
+        *STEPS["embeddings"],
         about=about,
         shapes=f"embeddings {scene.size_text(trace.embeddings)}",
         formula="inputs = embeddings + positions" if has_positions else "",
@@ -154,7 +147,7 @@ def projections_step(scene: Scene) -> Iterator[Section]:
     matrices = projection_matrices(scene)
     if not matrices:
         about = _no_matrices_text(scene)
-        yield Section(number="3", name="projections", title="projections", about=about)
+        yield Section(*STEPS["projections"], about=about)
         return
     origin = _matrices_origin_text(scene, matrices)
     if scene.trace.trained is not None:
@@ -165,9 +158,7 @@ def projections_step(scene: Scene) -> Iterator[Section]:
     if "w_score" in matrices:
         about += "w_score turns the sum of a query and a key into a score. "
     yield Section(
-        number="3",
-        name="projections",
-        title="projections",
+        *STEPS["projections"],
         about=f"{about}{origin}",
         shapes=" · ".join(f"{name} {scene.size_text(matrix)}" for name, matrix in matrices.items()),
         grids=tuple(grid for pair in matrices.items() for grid in _matrix_grids(scene, *pair)),
@@ -360,9 +351,7 @@ def rotary_step(scene: Scene) -> Iterator[Section]:
     formula = f"pair i at position p is rotated by (p - 1) / {base}^(2(i - 1)/d_k)"
     tex = rf"\theta_{{p,i}} = (p - 1) / {base}^{{2(i - 1)/d_k}}"
     yield Section(
-        number="4b",
-        name="rotary",
-        title="rotary positions",
+        *STEPS["rotary"],
         about=own_description or _rotation_description(scene),
         shapes=f"queries {scene.size_text(layer.queries)} · keys {scene.size_text(layer.keys)}",
         formula="" if own_description else formula,

@@ -48,7 +48,7 @@ from attnviz.views.steps import (
 from attnviz.views.steps.long_steps import long_row_data, long_sections, long_steps_error
 from attnviz.views.steps.moments import step_moments
 from attnviz.views.steps.scene import Scene, StepSettings, build_scene
-from attnviz.views.steps.step_selection import select_steps
+from attnviz.views.steps.step_selection import STEPS, select_steps
 from attnviz.views.steps.trained import refuse_walk_without_vectors
 from attnviz.views.trace_data import build_trace_data, explore_trace
 from attnviz.views.view import Group, View, build_page
@@ -81,9 +81,7 @@ def why_step(scene: Scene) -> Iterator[Section]:
         return
     heads = scene.written_heads if is_followed else ()
     yield Section(
-        number="8a",
-        name="why",
-        title="why these weights",
+        *STEPS["why"],
         about=" ".join([WHY_DESCRIPTION, *_head_sentences(scene)]),
         grids=tuple(
             _product_grid(scene, head) for head in heads if _query_and_keys(scene, head)[0].any()
