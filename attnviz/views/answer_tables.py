@@ -216,18 +216,18 @@ def answer_flips_finding(ways: Sequence[tuple[str, Trace]], base: Trace, query: 
     if len(positions) > 1:
         others = f"; {or_list(unchanged_names)} does not" if unchanged_names else ""
         return f"Switching off {name} changes {count} of the {len(positions)} answers{others}"
-    says = _says_text(require_prediction(trace), positions[0], base_answer)
-    text = f"Without {name} the model {says}"
+    answer = quoted_answer(require_prediction(trace), positions[0])
+    text = f'Without {name} the model says {answer}, not "{base_answer}"'
     if not unchanged_names:
         return text
     return f'{text}; without {or_list(unchanged_names)} it still says "{base_answer}"'
 
 
-def _says_text(prediction: Prediction, position: int, previous: str) -> str:
-    """Return `says "is" (99 %), not "are"`, the likeliest answer and a `previous` one."""
+def quoted_answer(prediction: Prediction, position: int) -> str:
+    """Return the likeliest answer with its probability: `"is" (99 %)`."""
     answer = prediction.best(position, 1)[0]
     probability = percent_text(float(prediction.probabilities[position, answer]))
-    return f'says "{bidi_isolated(prediction.answers[answer])}" ({probability}), not "{previous}"'
+    return f'"{bidi_isolated(prediction.answers[answer])}" ({probability})'
 
 
 def _likeliest_answer_text(prediction: Prediction, position: int) -> str:
@@ -384,7 +384,8 @@ def _single_answer_sentence(prediction: Prediction, trace: Trace, position: int)
         bidi_isolated(prediction.answers[index]) for index in (answer, previous_answer)
     )
     if answer != previous_answer:
-        return f"{start} the model {_says_text(prediction, position, previous_label)}"
+        answer = quoted_answer(prediction, position)
+        return f'{start} the model says {answer}, not "{previous_label}"'
     is_same = probability == previous_probability
     change_text = "" if is_same else f", with all heads {previous_probability}"
     return f'{start} the model still says "{label}" ({probability}{change_text})'

@@ -282,17 +282,15 @@ class ChangeFacts:
     @property
     def mean_suffix(self) -> str:
         """The suffix ` in the mean of heads` if the numbers of heads differ; else empty."""
-        same_head_count = len(self.way.weights) == len(self.comparison.base.weights)
+        same_head_count = self.way.heads == self.comparison.base.heads
         return "" if same_head_count else " in the mean of heads"
 
     @property
-    def cell_text(self) -> str:
-        """The query and key of the changed weight, and its head: `learning → this in head 1`."""
+    def pair_text(self) -> str:
+        """The query and key of the changed weight: `learning → this`."""
         tokens = compared_tokens(self.comparison, self.way)
         keys = tokens if self.way.keys is self.way.tokens else self.way.keys
-        head_suffix = "" if self.change.head is None else f" in head {self.change.head}"
-        cell = f"{_token_label(tokens, self.change.query)} → {_token_label(keys, self.change.key)}"
-        return f"{cell}{self.mean_suffix or head_suffix}"
+        return f"{_token_label(tokens, self.change.query)} → {_token_label(keys, self.change.key)}"
 
     @property
     def sentence(self) -> str:
@@ -300,7 +298,9 @@ class ChangeFacts:
         before, after = self.change.before, self.change.after
         if before == after:
             return f"no weight{self.query_suffix} changes {self.from_to_text}{self.mean_suffix}"
-        opening = f"largest change{self.query_suffix} {self.from_to_text}: {self.cell_text}"
+        head_suffix = "" if self.change.head is None else f" in head {self.change.head}"
+        cell = f"{self.pair_text}{self.mean_suffix or head_suffix}"
+        opening = f"largest change{self.query_suffix} {self.from_to_text}: {cell}"
         if share_text(before) == share_text(after):
             return f"{opening}: by {significant_text(after - before, 2)}"
         return f"{opening}: {share_text(before)} → {share_text(after)}"
@@ -409,15 +409,9 @@ class LongChangeFacts(ChangeFacts):
         return "" if query is None else f" of {numbered_name(token_side(self.way.tokens), query)}"
 
     @property
-    def mean_suffix(self) -> str:
-        same_head_count = self.way.heads == self.comparison.base.heads
-        return "" if same_head_count else " in the mean of heads"
-
-    @property
-    def cell_text(self) -> str:
-        """Query, key and head of the changed weight: `"it" (token 2,001) → "the" (token 3)`."""
-        cell = numbered_name(token_side(self.way.keys), self.change.key)
-        if self.comparison.query is None:
-            cell = f"{numbered_name(token_side(self.way.tokens), self.change.query)} → {cell}"
-        head_suffix = "" if self.change.head is None else f" in head {self.change.head}"
-        return f"{cell}{self.mean_suffix or head_suffix}"
+    def pair_text(self) -> str:
+        """The query and key of the changed weight: `"it" (token 2,001) → "the" (token 3)`."""
+        key = numbered_name(token_side(self.way.keys), self.change.key)
+        if self.comparison.query is not None:
+            return key
+        return f"{numbered_name(token_side(self.way.tokens), self.change.query)} → {key}"

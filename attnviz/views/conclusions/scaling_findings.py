@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.analysis.comparison import Alternative
 from attnviz.analysis.measures import band_quantiles
 from attnviz.analysis.seeds import has_random_weights
 from attnviz.views.conclusions.findings import (
@@ -51,9 +50,9 @@ class ScalingFacts(ComparisonFacts):
     @cached_property
     def weights(self) -> tuple[Float[Tensor, "head query key"], Float[Tensor, "head query key"]]:
         """The unscaled and the scaled weights of the rows that are shown."""
-        rows = self.comparison.rows
-        unscaled, scaled = (self._alternative(name) for name in ("unscaled", "scaled"))
-        return unscaled.weights.double()[:, rows], scaled.weights.double()[:, rows]
+        rows, ways = self.comparison.rows, self.comparison.alternatives
+        unscaled, scaled = (ways[index].weights.double()[:, rows] for index in self._indices)
+        return unscaled, scaled
 
     @property
     def largest_change(self) -> float:
@@ -66,6 +65,11 @@ class ScalingFacts(ComparisonFacts):
         return self.means("effective")
 
     @property
+    def counts_text(self) -> tuple[str, str]:
+        """The token counts as texts that tell them apart."""
+        return PRECISE_TOKEN_AMOUNT.format_pair(*self.token_counts)
+
+    @property
     def same_token_count(self) -> bool:
         return abs(self.token_counts[1] - self.token_counts[0]) < MIN_NOTICEABLE_DIFFERENCE
 
@@ -74,22 +78,27 @@ class ScalingFacts(ComparisonFacts):
         """The effective number of tokens attended to in every seed, unscaled and scaled."""
         return self.measure_over_seeds("effective")
 
+    @property
+    def _indices(self) -> tuple[int, int]:
+        """The places of the unscaled and the scaled alternative in the comparison."""
+        names = [each.name for each in self.comparison.alternatives]
+        return names.index("unscaled"), names.index("scaled")
+
+    @property
+    def medians_text(self) -> tuple[str, str]:
+        """The median token counts over seeds as texts that tell them apart."""
+        return self.token_counts_over_seeds.format_medians(TOKEN_AMOUNT)
+
     def means(self, measure: str) -> tuple[float, float]:
         """Return the mean of a measure over heads and shown rows, unscaled and scaled."""
-        names = [each.name for each in self.comparison.alternatives]
-        measured = [self.comparison.measures[names.index(name)] for name in ("unscaled", "scaled")]
+        measured = [self.comparison.measures[index] for index in self._indices]
         before, after = (mean_measures(self.comparison, each)[measure] for each in measured)
         return before, after
 
     def measure_over_seeds(self, measure: str) -> Pair:
         """Return the mean of a measure in every seed, unscaled and scaled; needs `repeats`."""
         assert self.repeats is not None
-        numbers = self.repeats.by_measure[measure]
-        names = [each.name for each in self.comparison.alternatives]
-        return Pair(*(numbers[names.index(name)] for name in ("unscaled", "scaled")))
-
-    def _alternative(self, name: str) -> Alternative:
-        return next(each for each in self.comparison.alternatives if each.name == name)
+        return Pair(*(self.repeats.by_measure[measure][index] for index in self._indices))
 
     @property
     def same_scale(self) -> bool:
@@ -111,7 +120,7 @@ class ScalingFacts(ComparisonFacts):
 
         If only weights are known, their logarithms are used.
         """
-        layer = self._alternative("unscaled").layer
+        layer = self.comparison.alternatives[self._indices[0]].layer
         if layer is None:  # only weights are known: their logarithms differ as the scores do
             logits = [self.weights[0].log()]
         else:
@@ -144,7 +153,7 @@ def _spread_title(facts: ScalingFacts, before: str, after: str) -> str:
 
 def _spread_here_title(facts: ScalingFacts) -> str:
     """Return the title on the weights shown: `Scaling spreads attention over 3.31 tokens …`."""
-    return _spread_title(facts, *PRECISE_TOKEN_AMOUNT.format_pair(*facts.token_counts))
+    return _spread_title(facts, *facts.counts_text)
 
 
 def _little_change_reason(facts: ScalingFacts) -> str:
@@ -170,8 +179,7 @@ def _with_and_without_text(amount: Amount, unscaled: float, scaled: float) -> st
 
 def _given_scores_sentence(facts: ScalingFacts) -> str:
     """Return how scaling changes the tokens attended to, and how many times the gradient grows."""
-    least, greatest = PRECISE_TOKEN_AMOUNT.format_pair(*facts.token_counts)
-    before, after = facts.means("gradient")
+    (least, greatest), (before, after) = facts.counts_text, facts.means("gradient")
     ratio_text = _ratio_text(after / before if before else torch.inf if after else 0.0)
     counts_text = f"{greatest} tokens instead of {least}"
     gradient_text = f", and the gradient of the softmax {ratio_text} as large" if ratio_text else ""
@@ -179,11 +187,11 @@ def _given_scores_sentence(facts: ScalingFacts) -> str:
     return f"{opening} {counts_text}{gradient_text}."
 
 
-def _one_draw_scaling(facts: ScalingFacts) -> str:
-    """Return the tokens attended to, unscaled and scaled, as the result of one random draw."""
-    least, greatest = PRECISE_TOKEN_AMOUNT.format_pair(*facts.token_counts)
-    count_text = f"{facts.reader} attends to {least} tokens unscaled"
-    return f"{ONE_DRAW_OPENING}, {count_text} and to {greatest} divided by {facts.divisor}."
+def _both_counts_text(facts: ScalingFacts, counts: tuple[str, str]) -> str:
+    """Return `a query attends to 2.1 tokens unscaled and to 3.3 divided by √64`."""
+    unscaled, scaled = counts
+    unscaled_text = f"{facts.reader} attends to {unscaled} tokens unscaled"
+    return f"{unscaled_text} and to {scaled} divided by {facts.divisor}"
 
 
 def _same_count_sentence(facts: ScalingFacts) -> str:
@@ -194,15 +202,6 @@ def _same_count_sentence(facts: ScalingFacts) -> str:
     return (
         f"Scaling changes weights by {change_text}, but {facts.reader} attends to about as many "
         f"tokens: {counts_text}."
-    )
-
-
-def _few_seeds_scaling(facts: ScalingFacts) -> str:
-    """Return the median tokens attended to, unscaled and scaled, of too few seeds to tell more."""
-    least, greatest = facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT)
-    return (
-        f"In the median of {facts.seed_count} seeds, {facts.reader} attends to {least} tokens "
-        f"unscaled and to {greatest} divided by {facts.divisor}: too few seeds to tell more."
     )
 
 
@@ -282,7 +281,10 @@ SCALING_FINDINGS: tuple[Finding[ScalingFacts], ...] = (
     Finding(
         "few seeds",
         lambda facts: 0 < facts.seed_count < MIN_SEEDS_TO_CONCLUDE,
-        _few_seeds_scaling,
+        lambda facts: (
+            f"In the median of {facts.seed_count} seeds, "
+            f"{_both_counts_text(facts, facts.medians_text)}: too few seeds to tell more."
+        ),
         lambda facts: f"{facts.seed_count} seeds are too few to tell what scaling changes",
     ),
     Finding(
@@ -298,8 +300,7 @@ SCALING_FINDINGS: tuple[Finding[ScalingFacts], ...] = (
         ),
         _changed_count_over_seeds,
         lambda facts: (
-            _spread_title(facts, *facts.token_counts_over_seeds.format_medians(TOKEN_AMOUNT))
-            + f" (median of {facts.seed_count:,} seeds)"
+            _spread_title(facts, *facts.medians_text) + f" (median of {facts.seed_count:,} seeds)"
         ),
     ),
     Finding(
@@ -332,7 +333,7 @@ SCALING_FINDINGS: tuple[Finding[ScalingFacts], ...] = (
     Finding(
         "one draw",
         lambda facts: has_random_weights(facts.comparison),
-        _one_draw_scaling,
+        lambda facts: f"{ONE_DRAW_OPENING}, {_both_counts_text(facts, facts.counts_text)}.",
         lambda facts: f"{_spread_here_title(facts)} in this one draw",
     ),
     Finding("more or less", otherwise, _given_scores_sentence, _spread_here_title),

@@ -93,11 +93,11 @@ class SharpnessFacts(ComparisonFacts):
         return {index: mean for index, mean in enumerate(means) if not np.isnan(mean)}
 
     @property
-    def has_blind_query(self) -> bool:
-        """Whether every key is masked for some query of some alternative."""
-        rows = self.comparison.rows
-        ways = self.comparison.alternatives
-        return not all(bool(way.visible[..., rows, :].any(-1).all()) for way in ways)
+    def blind_clause(self) -> str:
+        """What a query does for which every key is masked; empty if no alternative has one."""
+        rows, ways = self.comparison.rows, self.comparison.alternatives
+        are_seeing = all(bool(way.visible[..., rows, :].any(-1).all()) for way in ways)
+        return "" if are_seeing else "no token attends to nothing, and one that sees "
 
     @property
     def extreme_means(self) -> tuple[float, float]:
@@ -252,19 +252,11 @@ SHARPNESS_FINDINGS: tuple[Finding[SharpnessFacts], ...] = (
         ),
     ),
     Finding(
-        "nothing is seen",
-        lambda facts: not facts.mean_by_way and facts.has_blind_query,
-        lambda _: (
-            "There is nothing to compare: a query that sees no token attends to nothing, and one "
-            "that sees a single token gives it all its attention."
-        ),
-    ),
-    Finding(
         "nothing to compare",
         lambda facts: not facts.mean_by_way,
-        lambda _: (
-            "There is nothing to compare: a query that sees a single token gives it all "
-            "its attention."
+        lambda facts: (
+            f"There is nothing to compare: a query that sees {facts.blind_clause}a single token "
+            "gives it all its attention."
         ),
     ),
     Finding(

@@ -66,9 +66,10 @@ class SweepFacts:
         return trace is None or trace.variant.compared
 
     @property
-    def has_bias(self) -> bool:
+    def bias_clause(self) -> str:
         layer = self.comparison.base.layer
-        return layer is not None and layer.attended.bias is not None
+        has_bias = layer is not None and layer.attended.bias is not None
+        return " except for what ALiBi adds" * has_bias
 
     def course_text(self, measure: str, series: str) -> str:
         """Return how a measure, 'spread' or 'entropy', changes from first to last value.
@@ -203,18 +204,11 @@ MEASURE_FINDINGS: tuple[Finding[MeasureCourse], ...] = (
 
 SWEEP_FINDINGS: tuple[Finding[SweepFacts], ...] = (
     Finding(
-        "only a bias",
-        lambda facts: not facts.compares_keys and facts.has_bias,
-        lambda facts: (
-            "Queries and keys are not compared, so all scores are 0 except for what ALiBi adds, "
-            f"whatever {facts.noun} is."
-        ),
-    ),
-    Finding(
         "nothing is compared",
         lambda facts: not facts.compares_keys,
         lambda facts: (
-            f"Queries and keys are not compared, so all scores are 0, whatever {facts.noun} is."
+            f"Queries and keys are not compared, so all scores are 0{facts.bias_clause}, whatever "
+            f"{facts.noun} is."
         ),
     ),
     Finding(

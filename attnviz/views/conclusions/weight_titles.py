@@ -24,6 +24,7 @@ from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.answers import Prediction
 from attnviz.traces.randomness import random_weight_sources
 from attnviz.traces.trace import Layer, Trace
+from attnviz.views.answer_tables import quoted_answer
 from attnviz.views.attention_facts import MaskShape, find_mask_shape, has_symptom
 from attnviz.views.conclusions.findings import Finding, choose_sentence, otherwise
 from attnviz.views.conclusions.row_facts import RowFacts
@@ -352,31 +353,23 @@ def _telling_link_title(facts: ShownWeights) -> str:
     return telling_link_sentence(facts.telling_link)
 
 
-def _answer_text(facts: ShownWeights) -> str:
-    """Return `the answer is "are" (99.9 %)`."""
-    assert facts.asked is not None
-    prediction, position = facts.asked
-    answer = prediction.best(position, 1)[0]
-    probability = percent_text(float(prediction.probabilities[position, answer]))
-    return f'the answer is "{bidi_isolated(prediction.answers[answer])}" ({probability})'
-
-
 def _read_for_answer_title(facts: ShownWeights) -> str:
     """Return `"?" attends most to "keys" in L1H0 and L1H1; the answer is "are" (99.9 %)`; of
     an earlier copy, which heads find it: `L1H0 finds the earlier "a" and reads "c" after it; …`.
     """
     assert facts.asked is not None
     assert facts.read_for_answer is not None
-    (_, position), (heads, key) = facts.asked, facts.read_for_answer
+    (prediction, position), (heads, key) = facts.asked, facts.read_for_answer
+    answer = f"the answer is {quoted_answer(prediction, position)}"
     where = and_list([head.name for head in heads])
     query_name, key_name = (quoted_token(facts.tokens, each) for each in (position, key))
     if facts.copies:
         finds, reads = ("finds", "reads") if len(heads) == 1 else ("find", "read")
         earlier = quoted_token(facts.tokens, key - 1)
         found = f"{where or 'The head'} {finds} the earlier {earlier} and {reads} {key_name}"
-        return f"{found} after it; {_answer_text(facts)}"
+        return f"{found} after it; {answer}"
     most = attends_most(query_name, key_name)
-    return f"{most}{f' in {where}' * bool(where)}; {_answer_text(facts)}"
+    return f"{most}{f' in {where}' * bool(where)}; {answer}"
 
 
 def _mirrored_title(facts: ShownWeights) -> str:

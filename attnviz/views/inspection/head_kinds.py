@@ -201,10 +201,10 @@ def head_kind_text(inspection: Inspection, head: int) -> str:
     kind, name = _dominant_kind(patterns, head), patterns.names[head]
     if kind is None:
         return ""
-    score, target = patterns.score(head, kind), read_target_text(inspection, head, kind)
-    opening, score_text = _weigh_opening(looking), percent_text(score)
+    opening, score_text = _weigh_opening(looking), percent_text(patterns.score(head, kind))
     if kind is BROAD_PATTERN:
-        return f"{opening}{name} attends broadly (entropy {score_text} of the largest possible)"
+        return f"{opening}{_strongest_head_phrase(inspection, kind, head, with_verb=True)}"
+    target = read_target_text(inspection, head, kind)
     if not kind.one_key or not patterns.is_most_attended(head, kind):
         return f"{opening}{name} attends to {target} ({score_text} on average)"
     statement = f"most {looking.unit}s attend to {target}"

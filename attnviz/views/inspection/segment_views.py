@@ -18,6 +18,7 @@ from attnviz.heads.changes import in_groups
 from attnviz.tokens.segments import texts_of_tokens
 from attnviz.traces.archive import trace_contents
 from attnviz.traces.settings import format_head_id
+from attnviz.views.answer_tables import quoted_answer
 from attnviz.views.conclusions.findings import (
     ComparedAmount,
     Finding,
@@ -163,9 +164,7 @@ def likeliest_answer(reading: SegmentReading, query: int) -> str:
     prediction, position = reading.trace.prediction, reading.queries[query]
     if prediction is None or position not in prediction.asked_positions:
         return ""
-    best = prediction.best(position, 1)[0]
-    probability = percent_text(float(prediction.probabilities[position, best]))
-    return f'"{bidi_isolated(prediction.answers[best])}" ({probability})'
+    return quoted_answer(prediction, position)
 
 
 # Bars, tables and curves
