@@ -384,8 +384,8 @@ def _single_answer_sentence(prediction: Prediction, trace: Trace, position: int)
         bidi_isolated(prediction.answers[index]) for index in (answer, previous_answer)
     )
     if answer != previous_answer:
-        quoted = quoted_answer(prediction, position)
-        return f'{start} the model says {quoted}, not "{previous_label}"'
+        new_answer = quoted_answer(prediction, position)
+        return f'{start} the model says {new_answer}, not "{previous_label}"'
     is_same = probability == previous_probability
     change_text = "" if is_same else f", with all heads {previous_probability}"
     return f'{start} the model still says "{label}" ({probability}{change_text})'
