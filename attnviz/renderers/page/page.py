@@ -11,6 +11,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -32,70 +33,15 @@ from attnviz.views.grids.live_model import LiveModel
 from attnviz.views.view import View
 from attnviz.wording.printable import exact_json, printable_text
 
-# Joined in this order they are the script of the page.
-SCRIPT_FILES = (
-    "elements.js",
-    "data.js",
-    "unpacking.js",
-    "drawn_numbers.js",
-    "hashing.js",
-    "live_tokens.js",
-    "live_pieces.js",
-    "forward_pass.js",
-    "live_heads.js",
-    "state.js",
-    "places.js",
-    "printing.js",
-    "numbers.js",
-    "colors.js",
-    "color_bar.js",
-    "reading.js",
-    "matrix.js",
-    "matrix_layout.js",
-    "matrix_names.js",
-    "matrix_cells.js",
-    "matrix_marks.js",
-    "matrix_pointer.js",
-    "matrix_keys.js",
-    "matrix_zoom.js",
-    "both.js",
-    "most_read.js",
-    "together.js",
-    "strongest.js",
-    "strokes.js",
-    "lines.js",
-    "lines_layout.js",
-    "lines_words.js",
-    "lines_painting.js",
-    "lines_picture.js",
-    "overview.js",
-    "overview_maps.js",
-    "generated.js",
-    "sentence.js",
-    "passages.js",
-    "texts.js",
-    "whole_text.js",
-    "markup.js",
-    "steps.js",
-    "points.js",
-    "cell_arithmetic.js",
-    "arithmetic_text.js",
-    "table.js",
-    "controls.js",
-    "finding.js",
-    "live.js",
-    "tour.js",
-    "tour_answer.js",
-    "shortcuts.js",
-    "picture.js",
-    "picture_words.js",
-    "csv.js",
-    "copying.js",
-    "main.js",
-)
+LOADER_SCRIPT = "script/loader.js"  # unpacks the others, which are most of a page, and runs them
+# The script of a page: first the data, last what begins. Between them any order does: no script
+# needs another one, but for the data, before all are there.
+FIRST_SCRIPT, LAST_SCRIPT = "data.js", "main.js"
+ALL_SCRIPTS = {path.name for path in Path(__file__).with_name("script").glob("*.js")}
+OTHER_SCRIPTS = ALL_SCRIPTS - {FIRST_SCRIPT, LAST_SCRIPT, LOADER_SCRIPT.removeprefix("script/")}
+SCRIPT_FILES = (FIRST_SCRIPT, *sorted(OTHER_SCRIPTS), LAST_SCRIPT)
 # Only a page that computes has these, the first of them only one that draws vectors from a seed.
 DRAWING_SCRIPT_FILES = ("drawn_numbers.js", "hashing.js", "live_pieces.js")
-LOADER_SCRIPT = "script/loader.js"  # unpacks the others, which are most of a page, and runs them
 LIVE_FILES = (
     *DRAWING_SCRIPT_FILES,
     *("live_tokens.js", "forward_pass.js", "live_heads.js", "live.js", "tour.js", "tour_answer.js"),

@@ -36,10 +36,6 @@ class RowFacts:
     def _visible_counts(self) -> Int[np.ndarray, "row"]:
         return np.asarray((~self._patch.hidden).sum(1))
 
-    @property
-    def _choice_rows(self) -> Int[np.ndarray, "row"]:
-        return np.flatnonzero(self._visible_counts > 1)
-
     def weights_of(self, query: int) -> CellValues:
         return np.asarray(self._patch.values[query - self.first_row])
 
@@ -59,7 +55,7 @@ class RowFacts:
 
     @property
     def rows_with_choice(self) -> int:
-        return len(self._choice_rows)
+        return int((self._visible_counts > 1).sum())
 
     @cached_property
     def unevenness(self) -> float:
@@ -67,14 +63,12 @@ class RowFacts:
         deviations = abs(self._patch.values * self._visible_counts[:, None] - 1)
         return float(deviations.max(initial=0.0, where=~self._patch.hidden))
 
-    @property
-    def least_self_weight(self) -> float:
-        return float(self._patch.values.diagonal().min(initial=1.0))
-
-    @property
-    def least_mirrored_weight(self) -> float:
-        """The smallest weight given to the mirrored position, as by the first token to the last."""
-        return float(self._patch.values[:, ::-1].diagonal().min(initial=1.0))
+    def least_own_weight(self, *, mirrored: bool) -> float:
+        """Return the smallest weight that a token gives itself, or the mirrored position, as the
+        first token the last.
+        """
+        values = self._patch.values[:, ::-1] if mirrored else self._patch.values
+        return float(values.diagonal().min(initial=1.0))
 
     @cached_property
     def favourites(self) -> Int[np.ndarray, "row"]:

@@ -229,21 +229,13 @@ class ShownWeights:
         is_biased = all(head.layer.attended.bias is not None for head in self.heads)
         return is_biased and self.has_choice
 
-    @property
-    def least_self_weight(self) -> float:
-        """The smallest weight that a token gives itself in any head; 0 if keys are other tokens."""
-        if not self.is_self_attention:
-            return 0.0
-        return min(head.rows.least_self_weight for head in self.heads)
-
-    @property
-    def least_mirrored_weight(self) -> float:
-        """The smallest weight given to the query's mirrored position; 0 for keys of other
-        tokens.
+    def least_own_weight(self, *, mirrored: bool = False) -> float:
+        """Return the smallest weight that a token gives itself in any head, or the mirrored
+        position; 0 if keys are other tokens.
         """
         if not self.is_self_attention:
             return 0.0
-        return min(head.rows.least_mirrored_weight for head in self.heads)
+        return min(head.rows.least_own_weight(mirrored=mirrored) for head in self.heads)
 
     @property
     def only_keys(self) -> set[int]:
@@ -386,7 +378,7 @@ def _mirrored_title(facts: ShownWeights) -> str:
 def _mostly_itself_title(facts: ShownWeights) -> str:
     """Return `Each token gives itself 74 % or more of its attention`, or why if vectors are
     compared with themselves."""
-    least = f"{percent_text(floor(100 * facts.least_self_weight) / 100)} or more"
+    least = f"{percent_text(floor(100 * facts.least_own_weight()) / 100)} or more"
     if facts.trace.variant.projected:
         return gives(facts.reader, ITSELF, least)
     return f"{facts.reader} gives itself {least}: its vector matches itself best"
@@ -454,7 +446,7 @@ WEIGHT_FINDINGS: tuple[Finding[ShownWeights], ...] = (
             facts.query is None
             and not facts.is_random
             and facts.rows_sum_to_one
-            and facts.least_mirrored_weight > MAJORITY_SHARE
+            and facts.least_own_weight(mirrored=True) > MAJORITY_SHARE
         ),
         _mirrored_title,
     ),
@@ -501,7 +493,7 @@ WEIGHT_FINDINGS: tuple[Finding[ShownWeights], ...] = (
             facts.query is None
             and not (facts.is_random and facts.trace.variant.projected)
             and facts.rows_sum_to_one
-            and facts.least_self_weight > MAJORITY_SHARE
+            and facts.least_own_weight() > MAJORITY_SHARE
         ),
         _mostly_itself_title,
         amount=IN_PICTURE,

@@ -226,18 +226,15 @@ def weighted_values_step(scene: Scene) -> Iterator[Section]:
     tokens, is_followed = scene.trace.tokens, scene.options.query is not None
     quoted = quoted_token(tokens, scene.followed_query)
     follow_hint = "" if is_followed or len(tokens) == 1 else " (--query follows another token)"
-    keys, weighted = token_axis("key", scene.keys), scene.weighted_values
     values_size = scene.size_text(scene.layer.values)
     yield Section(
         *STEPS["weighted"],
         about=f"Each value is multiplied by its weight: this is what {quoted} takes from each "
         f"token{follow_hint}.",
-        shapes=f"values {values_size} → weighted {scene.size_text(weighted)}",
+        shapes=f"values {values_size} → weighted {scene.size_text(scene.weighted_values)}",
         formula=f"weighted = weights of {scene.query_name} · V",
         tex=r"w_{ij} \, v_j",
-        grids=scene.head_grids(
-            "weighted values", weighted, keys, side="head_value", scale="weighted"
-        ),
+        grids=scene.weighted_grids(),
         sums=step_sums.weighted_value_sums(scene, scene.layer) if is_followed else (),
     )
 

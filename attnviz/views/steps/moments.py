@@ -77,9 +77,7 @@ def _weighted_value_moments(section: Section, scene: Scene) -> Iterator[Section]
     layer, keys = scene.layer, token_axis("key", scene.keys)
     (weights,) = scene.weight_grids("mixing", layer.attended.mixed_by)
     (values,) = scene.head_grids("values", layer.values, keys, side="head_value")
-    (products,) = scene.head_grids(
-        "weighted values", scene.weighted_values, keys, side="head_value", scale="weighted"
-    )
+    (products,) = scene.weighted_grids()
     lines = step_sums.weighted_value_sums(scene, layer)
     about = f"each value times its weight{_selection_suffix(scene)}"
     for key, revealed, line in _keys_with_sums(scene, scene.visible_keys, lines):
@@ -92,11 +90,8 @@ def _context_moments(section: Section, scene: Scene) -> Iterator[Section]:
 
     The last of them reveals all numbers. A query that reads nothing has only the output matrix.
     """
-    head, axis = scene.shown_heads[0], token_axis("key", scene.keys)
-    contexts = scene.layer.attended.contexts
-    (products,) = scene.head_grids(
-        "weighted values", scene.weighted_values, axis, side="head_value", scale="weighted"
-    )
+    head, contexts = scene.shown_heads[0], scene.layer.attended.contexts
+    (products,) = scene.weighted_grids()
     rows = token_axis("query (reads)", scene.trace.tokens)
     (result,) = scene.head_grids("context vector", contexts, rows, side="head_value", followed=True)
     columns = tensor_to_numpy(scene.weighted_values[head])

@@ -22,6 +22,7 @@ from attnviz.views.grids.axes import Axis, plain_axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.scales import centred_scale
 from attnviz.views.origin_words import parameter_count_suffix, vector_axis
+from attnviz.views.reading import token_axis
 from attnviz.views.steps.step_selection import refuse_missing_head
 from attnviz.views.trace import WEIGHTS_NAMES, scores_grids, vectors_grid, weights_grids
 from attnviz.wording.numbers import NumberStyle
@@ -132,6 +133,13 @@ class Scene:
     def weighted_values(self) -> Float[Tensor, "head key width"]:
         rows = [torch.tensor(self.stage_row("mixing", head)) for head in range(self.layer.heads)]
         return weigh_values(torch.stack(rows).to(self.layer.values), self.layer.values_of_heads)
+
+    def weighted_grids(self) -> tuple[Grid, ...]:
+        """Return a table of the values times their weights per shown head, a row per key."""
+        keys = token_axis("key", self.keys)
+        return self.head_grids(
+            "weighted values", self.weighted_values, keys, side="head_value", scale="weighted"
+        )
 
     @cached_property
     def written_keys(self) -> Sequence[int]:

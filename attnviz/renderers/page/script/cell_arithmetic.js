@@ -9,7 +9,9 @@ const MOST_NEIGHBOURS = 6; // keys in the softmax; the others are added up
 const LARGEST_EXPONENT = 12; // from which on exp of a score is hard to read, and may overflow
 const arithmetic = { drawn: null, byKey: false };
 
-const canShowArithmetic = () => [...heads.keys()].some(hasVectors);
+function canShowArithmetic() {
+  return [...heads.keys()].some(hasVectors);
+}
 
 function startArithmetic(section) {
   const close = actionButton("×", "close the arithmetic", closeArithmetic);

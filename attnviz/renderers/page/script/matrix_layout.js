@@ -2,7 +2,6 @@
 
 const MOST_OF_A_CELL = 100; // pixels
 const FIRST_READABLE = 20; // pixels of a row, where there are few of them and many columns
-const NAME_SIZE = 13; // of letters, in pixels
 const NAME_LINE = 16;
 const BESIDE_MAP = 8; // from a name to the cells
 const LONGEST_NAME = 132;

@@ -1,5 +1,6 @@
 // The names of tokens beside and above the matrix, cut where they are long.
 
+const NAME_SIZE = 13; // of letters, in pixels
 const NAME_FONT = `${NAME_SIZE}px system-ui, sans-serif`;
 const ruler = new OffscreenCanvas(1, 1).getContext("2d");
 const measuredWidths = new Map();
