@@ -24,7 +24,7 @@ WITHOUT_DOCSTRING = {  # data, templates, and folders of such
     "wings/examples/*.toml": "The worked examples; docs/lessons.md explains every key.",
     "learning/tasks/": "Tasks written as grammars; docs/learning.md explains every key.",
     "renderers/page/page.html": "The template of a page.",
-    "renderers/page/script/": "The JavaScript of a page, in any order: first data.js, last main.js.",
+    "renderers/page/script/": "The JavaScript of a page: first data.js, last main.js.",
     "renderers/page/style/": "The CSS of a page; `STYLE_FILES` in page.py has its order.",
     "traces/models/*/": "The models that learned a task (`make models`).",
     "traces/models/toy.toml": "The model that is written by hand; docs/learning.md explains it.",
