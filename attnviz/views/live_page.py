@@ -23,7 +23,8 @@ from attnviz.wording.rules import check_rules
 MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
 MAX_LIVE_NUMBERS = 60_000  # of a model: about 230 kB in a page
 FREQUENT_PIECES = 17_000  # of GPT-2's 50,257, which the page of a larger model has
-MAX_NUMBERS_BESIDE_ALL_PIECES = 250  # of a model: all pieces take 250 kB, and a page has 400
+# Of a model without a block, which has more tables: all pieces take 250 kB, and a page has 400.
+MAX_NUMBERS_BESIDE_ALL_PIECES = 250
 NUMBERS_OF_A_HEAD = 50  # which its map and its names take the room of
 PROJECTION_NAMES = ("query", "key", "value", "out")
 
@@ -61,7 +62,8 @@ def build_live_model(trace: Trace) -> LiveModel:
     refuse_large_model(numbers)
     vocabulary = None if trace.model is None else trace.model.vocabulary
     places = [(0, layer.layer, head) for layer in trace.layers for head in range(layer.heads)]
-    has_all_pieces = numbers + NUMBERS_OF_A_HEAD * len(places) <= MAX_NUMBERS_BESIDE_ALL_PIECES
+    room = numbers + NUMBERS_OF_A_HEAD * len(places)
+    has_all_pieces = room <= MAX_NUMBERS_BESIDE_ALL_PIECES and trace.layers[0].block is None
     pieces, rare, words = _packed_pieces(trace, None if has_all_pieces else FREQUENT_PIECES)
     return LiveModel(
         text=trace.text or "",
