@@ -41,7 +41,7 @@ def agreement_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def shown(page: Page) -> Station:
+def read_station(page: Page) -> Station:
     wait_for_frames(page)
     texts = [page.inner_text(name) for name in (TITLE, CAPTION, NUMBER)]
     return Station(*(re.sub("[\u2068\u2069]", "", text).replace("\u00a0", " ") for text in texts))
@@ -50,17 +50,17 @@ def shown(page: Page) -> Station:
 def walk_through(page: Page) -> list[Station]:
     wait_until(page, lambda: page.locator("#start-tour").count() == 1)
     page.click("#start-tour")
-    stations = [shown(page)]
+    stations = [read_station(page)]
     while stations[-1].name.split(" of ")[0] != stations[-1].name.split(" of ")[1].split(":")[0]:
         page.keyboard.press("ArrowRight")
-        stations.append(shown(page))
+        stations.append(read_station(page))
     return stations
 
 
 def last_number(text: str) -> float:
     """The number that arrives at a station: behind the arrow, or the only one."""
-    found = re.findall(r"(?:→ )?([−-]?[\d.]+(?:e[−-]\d+)?)", text.split("→")[-1])
-    return float(found[0].replace("−", "-"))
+    numbers = re.findall(r"(?:→ )?([−-]?[\d.]+(?:e[−-]\d+)?)", text.split("→")[-1])
+    return float(numbers[0].replace("−", "-"))
 
 
 def numbers_of(trace: Trace, layer: int, head: int) -> dict[str, float]:
@@ -97,9 +97,9 @@ def test_the_numbers_of_the_walk_are_those_of_torch(
 
     trace = library.trace(text, model="agreement", without=off or None)
     expected = numbers_of(trace, 1, 1)
-    found = dict(zip(expected, map(last_number, names[3:8]), strict=True))
+    walked = dict(zip(expected, map(last_number, names[3:8]), strict=True))
     for name, number in expected.items():
-        assert found[name] == pytest.approx(number, abs=0.51 if name == "answer" else 0.0051)
+        assert walked[name] == pytest.approx(number, abs=0.51 if name == "answer" else 0.0051)
     assert trace.prediction is not None
     logit = float(trace.prediction.logits[-1].max())
     assert last_number(names[7].rsplit("→", 1)[0]) == pytest.approx(logit, abs=0.0051)
@@ -133,7 +133,7 @@ def test_of_what_a_head_that_is_off_passes_on_the_walk_says_what_is_true(
         )
         with page_in_browser(chromium, tmp_path / "x.html", "#head=L1H1&walk=7") as page:
             wait_until(page, lambda: page.locator(CAPTION).count() == 1)
-            captions[off] = shown(page)
+            captions[off] = read_station(page)
     switched = "L1H1 is switched off: whatever it reads, it passes on"
 
     assert captions["L1H1"].caption == f"{switched} nothing."
@@ -151,10 +151,10 @@ def test_of_vectors_and_temperatures_the_walk_says_what_is_true(
         "walk=5": "divide by √16. Temperature 0.5 widens differences.",
         "walk=5&temperature=2": "divide by √16. Temperature 2 narrows differences.",
     }
-    for address, said in cases.items():
+    for address, phrase in cases.items():
         with page_in_browser(chromium, agreement_page, f"#head=L1H1&{address}") as page:
             wait_until(page, lambda: page.locator(CAPTION).count() == 1)
-            assert said in shown(page).caption
+            assert phrase in read_station(page).caption
 
 
 def test_the_score_of_each_token_stands_below_it(chromium: Browser, agreement_page: Path) -> None:
@@ -166,8 +166,8 @@ def test_the_score_of_each_token_stands_below_it(chromium: Browser, agreement_pa
         wait_until(page, lambda: page.locator(CAPTION).count() == 1)
         texts = page.locator(".tour-live .tour-words small").all_inner_texts()
 
-    found = [float(text.replace("−", "-")) for text in texts]
-    assert found == pytest.approx(products, abs=0.051)
+    printed = [float(text.replace("−", "-")) for text in texts]
+    assert printed == pytest.approx(products, abs=0.051)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_the_last_station_switches_off_a_head_that_the_answer_needs(
     with page_in_browser(chromium, agreement_page) as page:
         walk_through(page)
         page.click(".tour-scene button")
-        caption = shown(page).caption
+        caption = read_station(page).caption
 
     named = re.fullmatch(
         r'Without (L\dH\d) the model says "(\w+)" \((\d+) %\), not "are"\.', caption
@@ -240,15 +240,15 @@ def test_keys_swipes_and_buttons_move_and_escape_ends_the_walk(
         wait_for_frames(page)
         assert page.evaluate("document.activeElement.textContent").startswith("1 of 9")
         page.evaluate(swipe, -120)
-        assert shown(page).name.startswith("2 of 9")
+        assert read_station(page).name.startswith("2 of 9")
         page.click("text=Next ›")
-        assert shown(page).name.startswith("3 of 9")
+        assert read_station(page).name.startswith("3 of 9")
         page.evaluate(swipe, 120)
-        assert shown(page).name.startswith("2 of 9")
+        assert read_station(page).name.startswith("2 of 9")
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         page.click("text=‹ Back")
         page.keyboard.press("ArrowLeft")
-        assert shown(page).name.startswith("1 of 9")
+        assert read_station(page).name.startswith("1 of 9")
         page.keyboard.press("Escape")
         wait_for_frames(page)
         assert not page.locator("#tour").is_visible()
@@ -260,9 +260,9 @@ def test_a_sentence_of_ones_own_is_walked_through_at_once_and_on_paper(
 ) -> None:
     with page_in_browser(chromium, agreement_page, "#walk=6") as page:
         wait_until(page, lambda: page.locator(CAPTION).count() == 1)
-        before = shown(page)
+        before = read_station(page)
         page.fill("#text", "the dog near the houses ?")
-        after = shown(page)
+        after = read_station(page)
         page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         titles = page.locator(".tour-paper h2").all_inner_texts()

@@ -482,8 +482,8 @@ def word_bars(sentence: Sentence, size: float, width: float, height: float) -> B
         widest_line(tuple(labels), size) + widest_line(tuple(numbers), size) + 2 * BAR_GAP * unit
     )
     max_columns = max(int((width + between) / (needed + SHORTEST_BAR * unit + between)), 1)
-    shown = _bars_worth_showing(sentence)
-    places = shown + (shown < len(rows))
+    bar_count = _bars_worth_showing(sentence)
+    places = bar_count + (bar_count < len(rows))
     columns, lines = bar_columns_and_lines(places, count_bar_lines(height, size), max_columns)
     wide = (width - (columns - 1) * between) / columns
 
@@ -505,7 +505,7 @@ def word_bars(sentence: Sentence, size: float, width: float, height: float) -> B
         columns,
         tracked=True,
         framed=_frame_end(sentence) == 1,
-        most_rows=shown,
+        most_rows=bar_count,
     )
 
 

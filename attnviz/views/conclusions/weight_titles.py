@@ -358,8 +358,8 @@ def _read_for_answer_title(facts: ShownWeights) -> str:
     if facts.copies:
         finds, reads = ("finds", "reads") if len(heads) == 1 else ("find", "read")
         earlier = quoted_token(facts.tokens, key - 1)
-        found = f"{where or 'The head'} {finds} the earlier {earlier} and {reads} {key_name}"
-        return f"{found} after it; {answer}"
+        copying = f"{where or 'The head'} {finds} the earlier {earlier} and {reads} {key_name}"
+        return f"{copying} after it; {answer}"
     most = attends_most(query_name, key_name)
     return f"{most}{f' in {where}' * bool(where)}; {answer}"
 

@@ -275,17 +275,17 @@ class Subject:
 
     def _largest_change(self) -> str:
         """Return which weight of another head changes most without the heads that are off."""
-        start, found = f"Without {heads_off_names(self.trace)}", []
+        start, changes = f"Without {heads_off_names(self.trace)}", []
         for now, before in zip(self.explorer.heads, _explore(self.base).heads, strict=True):
             share, earlier = (
                 np.nan_to_num(head.weights.window(FULL_SLICE, FULL_SLICE).values)
                 for head in (now, before)
             )
             at = divmod(int(np.abs(share - earlier).argmax()), share.shape[1])
-            found += [] if now.off else [(now, at, float(share[at]), float(earlier[at]))]
-        if not found:
+            changes += [] if now.off else [(now, at, float(share[at]), float(earlier[at]))]
+        if not changes:
             return f"{start}, no head is left"
-        head, at, share, earlier = max(found, key=lambda each: abs(each[2] - each[3]))
+        head, at, share, earlier = max(changes, key=lambda each: abs(each[2] - each[3]))
         if abs(share - earlier) < MIN_NAMED_PROBABILITY:
             limit = percent_text(MIN_NAMED_PROBABILITY)
             return f"{start} no weight of another head changes by {limit}"

@@ -213,8 +213,8 @@ def _head_rows(question: Question) -> set[tuple[int, str, int]]:
     assert row is not None
     has_maps = question.heads or question.kind == "row"
     queries = range(len(row.trace.tokens)) if has_maps else (row.query,)
-    shown = attention_rows(row.trace, (), (row.query,)) if question.runs else ()
-    names = [each.head_name for each in (*shown, *question.heads) or (row,)]
+    rows_of_heads = attention_rows(row.trace, (), (row.query,)) if question.runs else ()
+    names = [each.head_name for each in (*rows_of_heads, *question.heads) or (row,)]
     if question.heads:  # what one of the heads does is asked once
         names.append(question.pattern.name if question.pattern else row.role)
     return {(id(row.trace), name, query) for name in names for query in queries}

@@ -123,12 +123,12 @@ function walkedNumbers() {
   const { query, key } = followedCell();
   const cells = computedCells.get(state.head) ?? cellsOfComputed(head);
   const vectors = vectorsOfComputed(head);
-  const found = computedCell(state.head, cells, vectors, { query, key });
-  const terms = found.terms.map(Math.abs);
+  const cell = computedCell(state.head, cells, vectors, { query, key });
+  const terms = cell.terms.map(Math.abs);
   const dimension = terms.indexOf(Math.max(...terms));
   const side = readers(state.head);
   return {
-    result, layer, head, query, key, cells, vectors, found, dimension, side,
+    result, layer, head, query, key, cells, vectors, cell, dimension, side,
     name: nameOfPlace(...data.live.places[state.head].slice(1)),
     who: calledToken(side, query),
     whom: calledToken(side, key),
@@ -223,21 +223,21 @@ function stationOfLists(walked) {
 
 /** A number of a query is made of all numbers of the vector, where there are matrices. */
 const saidOfQuery = ({ length }, dimension) => {
-  const made = live.model.projected ? `, made of all ${length} numbers` : "";
-  return `of the query ${inDimension(dimension)}${made}`;
+  const origin = live.model.projected ? `, made of all ${length} numbers` : "";
+  return `of the query ${inDimension(dimension)}${origin}`;
 };
 
 function stationOfScore(walked) {
-  const { found, vectors, who, whom, dimension, query } = walked;
+  const { cell, vectors, who, whom, dimension, query } = walked;
   const product = isAdditive(vectors) ? ADDITIVE : "query × key";
-  const rows = [{ name: product, numbers: found.terms }];
-  const pair = found.vectors.map((numbers) => plainNumber(numbers[dimension]));
+  const rows = [{ name: product, numbers: cell.terms }];
+  const pair = cell.vectors.map((numbers) => plainNumber(numbers[dimension]));
   const largest = {
     written: termText(vectors, dimension, pair, plainNumber),
     value: termOf(vectors, dimension, ...pair.map(printedNumber)),
-    exact: found.terms[dimension],
+    exact: cell.terms[dimension],
   };
-  const score = sumWithTerm(found.stages[0].value, largest, found.terms.length - 1, "dimension");
+  const score = sumWithTerm(cell.stages[0].value, largest, cell.terms.length - 1, "dimension");
   const each = isAdditive(vectors)
     ? "Query and key make one number for each dimension."
     : "Query times key, number by number.";
@@ -269,18 +269,18 @@ const writtenProduct = (vectors, query, key) =>
   fixedText(scoreStages(vectors, query, key)[0].value, 1);
 
 function stationOfScale(walked) {
-  const { found, vectors, head, query } = walked;
+  const { cell, vectors, head, query } = walked;
   const hidden = head.scores[query].filter(Number.isNaN).length;
   const isDivided = vectors.divisors.length > 0;
-  const changed = saidOfScale(found.stages, vectors);
+  const changed = saidOfScale(cell.stages, vectors);
   const noLater = "The mask hides later tokens: there are none.";
   const after = state.causal ? noLater : "No token is hidden.";
   const masked = hidden > 0 ? `The mask hides ${counted(hidden, "token", "tokens")}.` : after;
-  const lines = sumsOfCell(found, vectors).slice(1, -1);
+  const lines = sumsOfCell(cell, vectors).slice(1, -1);
   return {
     name: isDivided ? "divided, and masked" : "masked",
     caption: `${changed} ${masked}`,
-    number: travels(plainNumber(found.stages[0].value), plainNumber(found.score),
+    number: travels(plainNumber(cell.stages[0].value), plainNumber(cell.score),
       lines.length ? `= ${lines.at(-1).written}` : ""),
     scene: [
       rowOfTokens(walked, (place) => scoreBelow(head.scores[query][place])),
@@ -293,26 +293,26 @@ const scoreBelow = (score) => (Number.isNaN(score) ? "hidden" : fixedText(score,
 
 function saidOfScale(stages, { divisors, width }) {
   const differences = state.temperature < 1 ? "widens" : "narrows";
-  const said = [
+  const reasons = [
     state.scaled && `Long lists make large sums: divide by √${width}.`,
     state.temperature !== 1 && `Temperature ${state.temperature} ${differences} differences.`,
   ];
-  if (divisors.length > 0) return said.filter(Boolean).join(" ");
+  if (divisors.length > 0) return reasons.filter(Boolean).join(" ");
   if (stages.length === 1) return "Nothing is divided here.";
   const isCapped = stages.some(({ name }) => name === "capped");
   return isCapped ? "Large scores are limited." : "Distance changes the score.";
 }
 
 function stationOfShares(walked) {
-  const { head, query, whom, who, share, found, vectors } = walked;
+  const { head, query, whom, who, share, cell, vectors } = walked;
   const shares = "Softmax makes shares that sum to 1, larger ones for larger scores:";
   const table = live.model.compared
-    ? [element("div", { class: "frame" }, tableOfSoftmax(state.head, found, [who, whom], null))]
+    ? [element("div", { class: "frame" }, tableOfSoftmax(state.head, cell, [who, whom], null))]
     : [];
   return {
     name: "softmax",
     caption: `${shares} ${whom} gets ${percentText(share)}.`,
-    number: travels(vectors ? plainNumber(found.score) : null, shareText(share)),
+    number: travels(vectors ? plainNumber(cell.score) : null, shareText(share)),
     scene: [rowOfTokens(walked, (place) => shareText(head.weights[query][place])), ...table],
   };
 }

@@ -36,10 +36,10 @@ function stationOfAnswer(walked) {
   const best = row.indexOf(Math.max(...row));
   const [name, who] = [`"${answers[best]}"`, calledToken(walked.side, place)];
   const rows = bestAnswers(row).map((answer) => answerRow(answers[answer], row[answer]));
-  const made = "The last vector times an answer's list is its score.";
+  const rule = "The last vector times an answer's list is its score.";
   return {
     name: "the answer",
-    caption: `${saidOfWayOn(walked, place, who)} ${made} ${name}: ${percentText(row[best])}.`,
+    caption: `${saidOfWayOn(walked, place, who)} ${rule} ${name}: ${percentText(row[best])}.`,
     number: travels(plainNumber(logits[place][best]), percentText(row[best]),
       `for ${name}: the softmax of the scores of ${row.length} answers`),
     scene: [
@@ -77,23 +77,23 @@ function neededHeads(place, whole) {
   const alone = all.flat().map((name) => answersWithout(place, [name]));
   const together = count > 1 ? all.map((names) => answersWithout(place, names)) : [];
   const changing = ({ best }) => best !== whole.best;
-  const found = [alone.filter(changing), together.filter(changing), alone]
+  const candidates = [alone.filter(changing), together.filter(changing), alone]
     .find(({ length }) => length > 0);
   const left = ({ row }) => row[whole.best];
-  return found.reduce((most, each) => (left(each) < left(most) ? each : most)).names;
+  return candidates.reduce((most, each) => (left(each) < left(most) ? each : most)).names;
 }
 
 function stationOfSwitch() {
-  const found = answeredPlace();
+  const askedAt = answeredPlace();
   const station = { name: "without a head", caption: "There is no answer to lose.", number: [] };
-  if (found === null) return { ...station, scene: [] };
+  if (askedAt === null) return { ...station, scene: [] };
   const { answers } = live.model.vocabulary;
-  const [whole, now] = [answersWithout(found.place, []).row, probabilitiesNow()[found.place]];
+  const [whole, now] = [answersWithout(askedAt.place, []).row, probabilitiesNow()[askedAt.place]];
   const best = whole.indexOf(Math.max(...whole));
   const isOff = state.off.length > 0;
   const names = isOff
     ? state.off.map((each) => each.split("=")[0])
-    : neededHeads(found.place, { best });
+    : neededHeads(askedAt.place, { best });
   const rows = bestAnswers(isOff ? now : whole).map((answer) =>
     answerRow(answers[answer], now[answer], isOff ? whole[answer] : undefined));
   return {
@@ -115,12 +115,12 @@ function askedAboutHeads(names) {
 
 function saidWithout(names, best, now) {
   const { answers } = live.model.vocabulary;
-  const said = now.indexOf(Math.max(...now));
-  const share = percentText(now[said]);
+  const answer = now.indexOf(Math.max(...now));
+  const share = percentText(now[answer]);
   const without = `Without ${namesTogether(names)} the model`;
-  return said === best
+  return answer === best
     ? `${without} still says "${answers[best]}" (${share}).`
-    : `${without} says "${answers[said]}" (${share}), not "${answers[best]}".`;
+    : `${without} says "${answers[answer]}" (${share}), not "${answers[best]}".`;
 }
 
 function switchOfHeads(names, isOff) {
