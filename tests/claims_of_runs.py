@@ -1111,7 +1111,7 @@ def answers_after_token_match(statement: Statement, match: re.Match[str]) -> boo
     return bool(stated_answers) and all(right) and follows == (match[3] == "expects")
 
 
-@claims(rf"^At the (\d+) positions the model answers: (.+) \(each {SHARE} or more\)$")
+@claims(rf"^At the (\d+) positions the model answers (.+) \(each {SHARE} or more\)$")
 def likeliest_answers_match(statement: Statement, match: re.Match[str]) -> bool:
     rows = _probabilities(statement)[list(not_none(statement.trace.prediction).asked_positions)]
     words = [_answers_of_model(statement)[each] for each in rows.argmax(-1)]

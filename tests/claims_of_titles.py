@@ -398,7 +398,7 @@ def all_heads_are_off(trace: Trace, query: int | None, match: re.Match[str]) -> 
     return not list(active_heads(trace))
 
 
-@claims(OTHER_PARTS, pattern=r"Q · Kᵀ = scores(?: and W · V = context.*)?")
+@claims(OTHER_PARTS, pattern=r"Each score is one query times one key(?:; each context .*)?")
 def products_equal_scores(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return all(
         each.queries is not None
@@ -413,7 +413,7 @@ def products_equal_scores(trace: Trace, query: int | None, match: re.Match[str])
 
 @claims(
     OTHER_PARTS,
-    pattern=r"(?:Q · Kᵀ = scores and )?W · V = context( of each head, before W_o mixes them)?",
+    pattern=r"(?:Each score .*; )?[Ee]ach context vector mixes the values by a row of weights(.*)",
 )
 def products_equal_contexts(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     has_output_matrix = any(

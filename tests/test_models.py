@@ -104,7 +104,7 @@ def test_the_verb_reads_its_subject(attnviz: Attnviz) -> None:
     model_trace = trace(AGREEMENT, model="agreement")
     subject = model_trace.tokens.labels.index("keys")
     assert max(float(head[-1, subject]) for head in model_trace.layers[1].attended.weights) > 0.9
-    assert 'At "?" the model answers: are' in result.out
+    assert 'At "?" the model answers "are"' in result.out
     assert (
         "causal attention of the model agreement" in result.out or "model agreement" in result.out
     )
@@ -401,14 +401,14 @@ def test_two_texts_are_compared_under_one_model(attnviz: Attnviz) -> None:
     other_text = "the old key near the small cabinets"
     output = attnviz("compare", AGREEMENT, other_text, "--model", "agreement").out
 
-    assert 'first text: at "?" the model answers: are' in output
-    assert 'second text: at "?" the model answers: is' in output
+    assert 'first text: at "?" the model answers "are"' in output
+    assert 'second text: at "?" the model answers "is"' in output
 
 
 def test_what_is_answered_alike_is_said_once(attnviz: Attnviz) -> None:
     output = " ".join(attnviz("compare", "maplemaple", "--model", "induction").out.split())
 
-    assert 'unscaled and scaled: after "e" (10) the model expects: m (' in output
+    assert 'unscaled and scaled: after "e" (10) the model expects "m" (' in output
     assert output.count("the model expects") == 1
 
 
@@ -417,7 +417,7 @@ def test_a_probability_of_1_is_not_said_to_be_more(attnviz: Attnviz) -> None:
     output = attnviz("compare", LETTERS, "--model", "reverse", "--by", "dtype").out
 
     assert (
-        "float64, float32, bfloat16 and float16: at the 8 positions the model answers: "
+        "float64, float32, bfloat16 and float16: at the 8 positions the model answers "
         "h g f e d c b a (each 99 % or more)"
     ) in " ".join(output.split())
     assert "100\xa0%" not in output

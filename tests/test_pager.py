@@ -95,7 +95,7 @@ def test_a_pager_begins_with_the_conclusion_which_is_printed_last_without_one(
     pager: Callable[[str], str],
 ) -> None:
     arguments = ("run", "the old keys near the small cabinet", "--model", "agreement", "-q")
-    answer = 'At "?" the model answers: are (99.9\u00a0%)'
+    answer = 'At "?" the model answers "are" (99.9\u00a0%)'
 
     output_of_pager = run_attnviz(*arguments, PAGER=pager("cat"))
     output_without_pager = run_attnviz(*arguments, PAGER="cat")

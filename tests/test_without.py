@@ -278,7 +278,7 @@ def test_the_picture_of_answers_has_a_bar_for_each_and_a_title_that_says_them() 
     assert bars.grid.rows.labels[:2] == ("are", "is")
     assert bars.remarks[:2] == ("with all heads 99.9\u00a0%", "with all heads under 0.1\u00a0%")
     full_view = trace(AGREEMENT_TEXT, model="agreement").view(show=["prediction"], query="?")
-    assert full_view.headline == 'At "?" the model answers: are (99.9\u00a0%)'
+    assert full_view.headline == 'At "?" the model answers "are" (99.9\u00a0%)'
 
 
 def test_a_page_strikes_out_the_heads_that_are_off() -> None:
@@ -340,7 +340,7 @@ def test_where_no_answer_changes_that_is_the_title() -> None:
     )
 
     assert comparison.view().headline == (
-        "Switching off L0H1 or L1H0=mean does not change the answer: are (99.9\u00a0%)"
+        'Switching off L0H1 or L1H0=mean does not change the answer: "are" (99.9\u00a0%)'
     )
 
 

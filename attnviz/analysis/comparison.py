@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 MAX_HEADS_PAIRED = 16  # in larger models only single heads are tried
+MAX_HEADS_ALONE = 3  # more are switched off only together
 MAX_NAME_LETTERS = 24  # longer sentences are named "first text", "second text"
 VECTOR_PARTS = ("embeddings", "key_embeddings", "queries", "keys", "values")
 SINGLE_SENTENCE_PARTS = (*VECTOR_PARTS, "scores", "weights", "visible", "hidden", "mask", "kept")
@@ -651,13 +652,13 @@ def _choose_sources(
     return {name: _source_with_choice(each, by, name) for each, name in pairs}
 
 
-def _telling_ablation(source: Source) -> tuple[str, str] | None:
+def _telling_ablation(source: Source) -> tuple[str, ...] | None:
     """Return "none", and the heads to switch off beside it: those of the setting `without`; else
     the head that changes an answer, or the pair if no head alone does, or the head that weakens the
-    answers most. None for a model without answers.
+    answers most. Of a few heads each alone is compared, too. None for a model without answers.
     """
     if source.settings.without:
-        return aspects.NO_HEADS_OFF, source.settings.without.replace(",", "+")
+        return _alone_and_together(source.settings.without.split(","))
     whole = trace_source(source)
     if whole.prediction is None or not whole.prediction.asked_positions:
         return None
@@ -681,7 +682,13 @@ def _telling_ablation(source: Source) -> tuple[str, str] | None:
     if not effect(single)[0] or len(heads) > MAX_HEADS_PAIRED:
         return aspects.NO_HEADS_OFF, single
     pair = min(map("+".join, combinations(heads, 2)), key=effect, default=single)
-    return aspects.NO_HEADS_OFF, single if effect(pair)[0] else pair
+    return _alone_and_together([single] if effect(pair)[0] else pair.split("+"))
+
+
+def _alone_and_together(heads: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of "none", of each of these heads off alone, if they are few, and of all."""
+    alone = heads if 1 < len(heads) <= MAX_HEADS_ALONE else ()
+    return aspects.NO_HEADS_OFF, *alone, "+".join(heads)
 
 
 def _streams(

@@ -42,6 +42,7 @@ from attnviz.options.traces import (
     NumberOptions,
     TextOptions,
     TrainedOptions,
+    WithoutOptions,
 )
 from attnviz.options.training import TrainingOptions
 from attnviz.renderers import suffixes
@@ -61,14 +62,14 @@ if TYPE_CHECKING:
 
 SETTING_GROUPS = (
     *(TextOptions, ModelOptions, TrainedOptions, AttentionOptions, NumberOptions, MatrixOptions),
-    LongTextOptions,
+    *(WithoutOptions, LongTextOptions),
 )
 
 # Curves of training are compared, of models whose words and vectors are the task's.
 REFUSED_WITH_LEARN = (
     "text", "other", "file", "tokenizer", "trace", "checkpoints", "model", "given", "item",
     "embeddings", "reference", "mean", "curves", "query", "full", "dropout", "dtype", "layer",
-    "head", "segments",
+    "head", "segments", "without",
     *TRAINED_ONLY_SETTINGS,
 )  # fmt: skip
 WIDTH_OPTIONS = ("dim", "head_dim")
@@ -88,13 +89,28 @@ NO_SEGMENTS_RULES = typed_rules(
     "compared",
     "give two texts, and a trained model: {opt.model:smollm2}",
 )
+NO_WITHOUT_RULES = typed_rules(
+    ["without"],
+    "{option} compares a small model's answers with heads on and off, and here something else is "
+    "compared",
+    "leave {option} out, or give one text and {opt.model:agreement}",
+)
+ABLATION_RULES = [
+    Rule(
+        "values",
+        lambda it: it.by == aspects.ABLATION_ASPECT and {"values", "without"} <= it.typed,
+        "{option} and {opt.without} both say which heads are switched off",
+        "give one of them",
+    )
+]
 
 
 # Options by what is compared, which takes each of their values in turn.
 VARIED_OPTIONS = {"mask": "causal"} | {
     name: name
     for name in [*aspects.ASPECTS]
-    if name in names_of(CompareOptions) and name != aspects.TEXT_ASPECT
+    if name in names_of(CompareOptions)
+    and name not in (aspects.TEXT_ASPECT, aspects.ABLATION_ASPECT)
 }
 
 
@@ -128,6 +144,7 @@ def _pair_rules(noun: str, name: str) -> list[Rule]:
     return [
         *TRAINING_RULES,
         *NO_SEGMENTS_RULES,
+        *NO_WITHOUT_RULES,
         *_stream_rules("two results"),
         *typed_rules(
             ["other"], f"{problem} a second sentence {end}", f"{hint} the second sentence out"
@@ -142,6 +159,7 @@ def _checkpoint_rules() -> list[Rule]:
     return [
         *TRAINING_RULES,
         *NO_SEGMENTS_RULES,
+        *NO_WITHOUT_RULES,
         *_stream_rules("checkpoints"),
         *typed_rules(["model", "trace"], f"{problem} {{option}} {end}", f"{hint} {{option}}"),
         *typed_rules(["other"], f"{problem} a second sentence {end}", f"{hint} a second sentence"),
@@ -155,7 +173,7 @@ def deliver_comparison(options: CompareOptions) -> None:
 
     Refuses what cannot be compared; at the end it prints notes about likely mistakes in the texts.
     """
-    options = _with_text_as_other(options)
+    options = _with_fitting_choices(_with_text_as_other(options))
     base, settings = _base_and_settings(options)
     if is_trained(settings.model) or (base is not None and base.trained is not None):
         check_rules(options, _stream_rules(TWO_SENTENCES))
@@ -184,7 +202,9 @@ def _base_and_settings(options: CompareOptions) -> tuple[Trace | None, Settings]
     if "model" in typed_model:  # one, though it may be given twice
         typed_model["model"] = model
     model_overrides = model_options_beside(trace_file, typed_model)
-    overrides = options.typed_values(AttentionOptions, NumberOptions) | model_overrides
+    overrides = (
+        options.typed_values(AttentionOptions, NumberOptions, WithoutOptions) | model_overrides
+    )
     streaming = options.typed_values(LongTextOptions)
     settings = validated_settings(
         options, *SETTING_GROUPS, model=model, beside_trace=(*overrides, *streaming)
@@ -326,6 +346,7 @@ MODES = (
         unlisted=(AttentionOptions, MatrixOptions),
         rules=[
             *TRAINING_RULES,
+            *NO_WITHOUT_RULES,
             *_stream_rules(TWO_SENTENCES),
             *SENTENCE_RULES,
             *VARIED_RULES,
@@ -338,7 +359,7 @@ MODES = (
         is_chosen=lambda it: True,
         groups=(LongTextOptions,),
         others=("reference", "repeats", "curves", "mean"),
-        rules=[*TRAINING_RULES, *NO_SEGMENTS_RULES, *VARIED_RULES],
+        rules=[*TRAINING_RULES, *NO_SEGMENTS_RULES, *VARIED_RULES, *ABLATION_RULES],
         deliver=deliver_comparison,
     ),
 )
@@ -408,6 +429,21 @@ def _with_text_as_other(options: CompareOptions) -> CompareOptions:
         return options
     typed = options.typed - {"text"}
     return replace(options, text=None, other=options.text, typed=typed)
+
+
+def _with_fitting_choices(options: CompareOptions) -> CompareOptions:
+    """Return the options with what others imply: heads that are off are compared with heads that
+    are on, and a typed text is cut into words if positions are compared.
+
+    Without positions equal words have equal rows, but in gpt2 a word at the start of a text is
+    another token than later.
+    """
+    if options.without is not None and options.by is None and options.other is None:
+        return replace(options, by=aspects.ABLATION_ASPECT)
+    is_typed = options.text is not None and not {"tokenizer", "model", "trace"} & options.typed
+    return (
+        replace(options, tokenizer="words") if is_typed and options.by == "positions" else options
+    )
 
 
 def _compare_texts(options: CompareOptions, settings: Settings) -> Comparison:

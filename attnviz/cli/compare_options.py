@@ -16,6 +16,7 @@ from attnviz.options.traces import (
     SavedPairOptions,
     TextOptions,
     TrainedOptions,
+    WithoutOptions,
 )
 from attnviz.options.training import TrainingOptions
 
@@ -30,6 +31,7 @@ class CompareOptions(
     TrainedOptions,
     AttentionOptions,
     NumberOptions,
+    WithoutOptions,
     MatrixOptions,
     BlockOptions,
     LongTextOptions,

@@ -209,7 +209,7 @@ def answer_flips_finding(ways: Sequence[tuple[str, Trace]], base: Trace, query: 
             unchanged_names += [] if change_count else [name]
     base_answer = bidi_isolated(base_prediction.answers[base_answers[0]])
     if not changed:
-        answer = _likeliest_answer_text(base_prediction, positions[0])
+        answer = quoted_answer(base_prediction, positions[0])
         noun = f"answer: {answer}" if len(positions) == 1 else "answers"
         return f"Switching off {or_list(unchanged_names)} does not change the {noun}"
     name, trace, count = changed[0]
@@ -223,22 +223,11 @@ def answer_flips_finding(ways: Sequence[tuple[str, Trace]], base: Trace, query: 
     return f'{text}; without {or_list(unchanged_names)} it still says "{base_answer}"'
 
 
-def quoted_answer(prediction: Prediction, position: int) -> str:
-    """Return the likeliest answer with its probability: `"is" (99 %)`."""
-    answer = prediction.best(position, 1)[0]
+def quoted_answer(prediction: Prediction, position: int, answer: int | None = None) -> str:
+    """Return an answer, by default the likeliest, with its probability: `"is" (99 %)`."""
+    answer = prediction.best(position, 1)[0] if answer is None else answer
     probability = percent_text(float(prediction.probabilities[position, answer]))
     return f'"{bidi_isolated(prediction.answers[answer])}" ({probability})'
-
-
-def _likeliest_answer_text(prediction: Prediction, position: int) -> str:
-    """Return the most likely answer with its probability: `are (99.9 %)`."""
-    return _answer_text(prediction, position, prediction.best(position, 1)[0])
-
-
-def _answer_text(prediction: Prediction, position: int, answer: int) -> str:
-    """Return the answer with this index and its probability: `are (99.9 %)`."""
-    probability = float(prediction.probabilities[position, answer])
-    return f"{listed_label(prediction.answers[answer])} ({percent_text(probability)})"
 
 
 def answer_bars(trace: Trace, query: int) -> RankedBars:
@@ -322,6 +311,13 @@ def answers_title(trace: Trace, query: int | None = None, *, answers_alone: bool
     return answer_sentences(trace, query)[0] if _answer_positions(prediction, query) else ""
 
 
+def changes_answer(trace: Trace, query: int) -> bool:
+    """Return whether the token asks for an answer in a model some of whose heads are off."""
+    prediction = trace.prediction
+    has_both = prediction is not None and prediction.with_all_heads is not None
+    return has_both and query in prediction.asked_positions
+
+
 def _asking_words_text(trace: Trace) -> str:
     """Return which words would ask for an answer, as in `; the and a would`; empty if none is
     known.
@@ -372,7 +368,7 @@ def _single_answer_sentence(prediction: Prediction, trace: Trace, position: int)
     position_text = _answer_position_text(prediction, trace.tokens, position)
     if prediction.with_all_heads is None:
         verb = "expects" if prediction.predicts == "next" else "answers"
-        return f"{position_text} the model {verb}: {_likely_answers_text(prediction, position)}"
+        return f"{position_text} the model {verb} {_likely_answers_text(prediction, position)}"
     previous = prediction.with_all_heads[position]
     answer, previous_answer = prediction.best(position, 1)[0], int(previous.argmax())
     probability = percent_text(float(prediction.probabilities[position, answer]))
@@ -402,13 +398,13 @@ def _answer_position_text(prediction: Prediction, tokens: Tokens, position: int)
 
 
 def _likely_answers_text(prediction: Prediction, position: int) -> str:
-    """Return the most likely answer and up to two others worth mentioning: `are (92 %), is
-    (8 %)`.
+    """Return the most likely answer and up to two others worth mentioning: `"are" (92 %),
+    "is" (8 %)`.
     """
     first, *others = prediction.best(position, len(RANK_TITLES))
     probabilities = prediction.probabilities[position]
     likely = [answer for answer in others if probabilities[answer] >= MIN_NAMED_PROBABILITY]
-    return ", ".join(_answer_text(prediction, position, answer) for answer in (first, *likely))
+    return ", ".join(quoted_answer(prediction, position, answer) for answer in (first, *likely))
 
 
 def _several_answers_sentence(
@@ -422,7 +418,7 @@ def _several_answers_sentence(
     if prediction.with_all_heads is None:
         least = min(float(prediction.probabilities[position].max()) for position in positions)
         return (
-            f"At the {count} positions the model answers: {answers_text} "
+            f"At the {count} positions the model answers {answers_text} "
             f"(each {percent_text(min(99, floor(100 * least)) / 100)} or more)"
         )
     previous_answers = prediction.with_all_heads[list(positions)].argmax(-1).tolist()

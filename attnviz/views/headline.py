@@ -1,4 +1,4 @@
-"""Titles: the kind of attention, the parts shown, products such as Q · Kᵀ = S."""
+"""Titles: the kind of attention, the parts shown, what products such as Q · Kᵀ compute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAME_CONDITIONS: dict[str, Callable[[Variant], bool]] = {
     "causal": lambda variant: variant.causal,
     "scaled": lambda variant: variant.scaled,
 }
-BEFORE_MIXING_TEXT = " of each head, before W_o mixes them"
+BEFORE_W_O_TEXT = ", before W_o"
 FALLBACK_NAMES = ("causal", "scaled")  # for variants whose own name is not true
 
 
@@ -54,29 +54,31 @@ def attention_headline(trace: Trace) -> str:
 
 
 def parts_title(trace: Trace, show: Sequence[str] | None, query: int | None) -> str:
-    """Return the title over parts of a trace (None: weights): equations of products of which all
+    """Return the title over parts of a trace (None: weights): what a product computes of which all
     three parts are shown, else a finding on the weights, else `Queries and keys of 4 tokens`.
     """
     part_names = show or ("weights",)
-    products = " and ".join(_product_equations(trace, part_names))
-    if products or "weights" in part_names:
-        return products or weights_title(trace, query)
+    title = "; ".join(_product_sentences(trace, part_names))
+    if not title and "weights" in part_names:
+        return weights_title(trace, query)
     words = and_list(list(dict.fromkeys(PARTS_BY_SHOW_NAME[name].words for name in part_names)))
-    return f"{words[:1].upper()}{words[1:]} of {counted(len(trace.tokens), 'token')}"
+    title = title or f"{words} of {counted(len(trace.tokens), 'token')}"
+    return f"{title[:1].upper()}{title[1:]}"
 
 
-def _product_equations(trace: Trace, show: Sequence[str]) -> Iterator[str]:
-    """Yield the equations `Q · Kᵀ = scores` and `W · V = context` whose three parts are all shown
-    and that hold in every attention.
+def _product_sentences(trace: Trace, show: Sequence[str]) -> Iterator[str]:
+    """Yield what the products Q · Kᵀ and W · V compute, where all three parts are shown and the
+    product holds in every attention.
     """
     attentions = trace.attention_layers
     has_products = all(layer.has_product_scores for layer in attentions)
     if has_products and has_all_parts(SCORES_PRODUCT, show):
-        yield "Q · Kᵀ = scores"
+        yield "each score is one query times one key"
     if has_all_parts(CONTEXT_PRODUCT, show) and not any(layer.off for layer in attentions):
         matrices = [getattr(layer.projections, "w_out", None) for layer in attentions]
         is_mixed = any(matrix is not None for matrix in matrices)
-        yield f"W · V = context{BEFORE_MIXING_TEXT * is_mixed}"
+        before_w_o = BEFORE_W_O_TEXT * is_mixed
+        yield f"each context vector mixes the values by a row of weights{before_w_o}"
 
 
 def _attention_kind(trace: Trace) -> str:

@@ -23,6 +23,7 @@ from attnviz.views.answer_tables import (
     answer_bars,
     answers_title,
     best_answers_grid,
+    changes_answer,
 )
 from attnviz.views.attention_facts import do_rows_sum_to_one, has_mask
 from attnviz.views.conclusions.weight_titles import head_weights_title
@@ -316,7 +317,9 @@ def _screen_and_picture(
         weights = part_groups(trace, PICTURE_PARTS)
         picture = arcs_groups(weights, query, _head_commands(trace, query, as_="arcs"))
     answers = [Group("prediction", (best_answers_grid(trace, query),))] if predict else []
-    return [*screen, *answers], [*picture, *answers]
+    has_bars = not (predict or show) and query is not None and changes_answer(trace, query)
+    bars = [Group("prediction", (answer_bars(trace, query),))] if has_bars else []
+    return [*screen, *answers], [*picture, *answers, *bars]
 
 
 def _head_commands(trace: Trace, query: int | None, **drawing: str) -> dict[str, str]:

@@ -748,7 +748,7 @@ def test_an_edited_sentence_is_what_a_run_shows() -> None:
     expected = cached_trace("the old dog near the tables ?", model="agreement")
 
     torch.testing.assert_close(session.subject.trace.weights, expected.weights)
-    assert screen_lines(session)[-2] == 'At "?" the model answers: is (over 99.9 %)'
+    assert screen_lines(session)[-2] == 'At "?" the model answers "is" (over 99.9 %)'
 
 
 def test_the_next_word_of_a_model_that_continues_is_its_likeliest_answer() -> None:

@@ -365,7 +365,10 @@ def test_an_equation_has_one_slide_and_what_is_called_alike_is_counted() -> None
     view = library.trace(TEXT, heads=2).view(show=["queries", "keys", "scores"])
     equally_named_panels = view_of(causal_weights("a"), causal_weights("a"))
 
-    assert slide_titles(view)[1:] == ["Q · Kᵀ = scores · head 0", "Q · Kᵀ = scores · head 1"]
+    assert slide_titles(view)[1:] == [
+        "Each score is one query times one key · head 0",
+        "Each score is one query times one key · head 1",
+    ]
     assert slide_titles(equally_named_panels) == ["", "a (1)", "a (2)"]
 
 

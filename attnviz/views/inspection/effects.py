@@ -217,7 +217,7 @@ def _answer_sentence(effects: Effects, tokens: Tokens) -> str:
     changing = sum(bool(effect.other_answer) for effect in effects.heads)
     head_count, likely = len(effects.heads), percent_text(effects.likely)
     where = f"{'after' if effects.next else 'at'} {quoted_token(tokens, effects.answer_position)}"
-    answer = f"{where} the model answers {bidi_isolated(effects.answer)} ({likely})"
+    answer = f'{where} the model answers "{bidi_isolated(effects.answer)}" ({likely})'
     if head_count == 1:
         verb = "changes" if changing else "does not change"
         return f"{answer}; switching off {effects.heads[0].name} {verb} that"
