@@ -201,7 +201,10 @@ def heads_read_for_the_answer(trace: Trace, query: int | None, match: re.Match[s
     )
 
 
-@claims("heads that differ", pattern=r"The (\d+) heads differ: in (\d+) of (\d+) rows they give .*")
+@claims(
+    "heads that differ",
+    pattern=r"The (\d+) heads .* what (?:(\d+) of the|all) (\d+) tokens attend .*",
+)
 def heads_differ(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     favourites = []
     for name, layer, mixing in active_heads(trace):
@@ -210,7 +213,8 @@ def heads_differ(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
         is_clear = (leads[:, 0] - leads[:, 1] > 0.005) & has_choice
         favourites.append(torch.where(is_clear, mixing.argmax(-1), -1).tolist())
     split = sum(len({*keys} - {-1}) > 1 for keys in zip(*favourites, strict=True))
-    stated = [int(each) for each in match.groups()]
+    heads, stated_split, tokens = match[1], match[2] or match[3], match[3]
+    stated = [int(each) for each in (heads, stated_split, tokens)]
     return stated == [len(favourites), split, len(trace.tokens)] and 2 * split > stated[2]
 
 
@@ -236,7 +240,10 @@ def attention_is_divided(trace: Trace, query: int | None, match: re.Match[str]) 
     )
 
 
-@claims("two sequences", pattern=r"Queries come from one sequence, keys and values from another")
+@claims(
+    "two sequences",
+    pattern=r"Cross-attention: queries from one sequence, keys and values from another",
+)
 def keys_are_of_others(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     return any(trace.keys_of(each) is not trace.tokens for each in trace.attention_layers)
 

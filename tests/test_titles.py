@@ -21,7 +21,7 @@ ANIMAL = "The animal didn't cross the street because it was too tired"
         (
             CAT,
             {"variant": "multi-head", "heads": 4},
-            "The 4 heads differ: in 8 of 9 rows they give the most to different tokens",
+            "The 4 heads differ: they disagree on what 8 of the 9 tokens attend to most",
         ),
         (
             CAT,
@@ -30,7 +30,11 @@ ANIMAL = "The animal didn't cross the street because it was too tired"
         ),
         (CAT, {}, "Each token divides its attention among all 9 tokens: every row sums to 1"),
         (CAT, {"variant": "causal"}, "Each token attends only to itself and earlier tokens"),
-        (CAT, {"memory": CAT}, "Queries come from one sequence, keys and values from another"),
+        (
+            CAT,
+            {"memory": CAT},
+            "Cross-attention: queries from one sequence, keys and values from another",
+        ),
         (
             "bdacbda",
             {"model": "induction"},

@@ -25,6 +25,7 @@ from attnviz.views.grids.words_and_bars import RankedBars
 from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import heads_off_names, heads_off_suffix
 from attnviz.views.reading import token_axis
+from attnviz.views.view import Group
 from attnviz.wording.numbers import fixed_text, percent_text, share_text
 from attnviz.wording.words import and_list, bidi_isolated, listed_label, or_list
 
@@ -311,11 +312,16 @@ def answers_title(trace: Trace, query: int | None = None, *, answers_alone: bool
     return answer_sentences(trace, query)[0] if _answer_positions(prediction, query) else ""
 
 
-def changes_answer(trace: Trace, query: int) -> bool:
-    """Return whether the token asks for an answer in a model some of whose heads are off."""
+def changed_answer_groups(trace: Trace, query: int) -> list[Group]:
+    """Return the answers that the token asks for as bars, in one group, if heads are off."""
     prediction = trace.prediction
-    has_both = prediction is not None and prediction.with_all_heads is not None
-    return has_both and query in prediction.asked_positions
+    if prediction is None or prediction.with_all_heads is None:
+        return []
+    if query not in prediction.asked_positions:
+        return []
+    bars = answer_bars(trace, query)
+    title = f"the answer at {quoted_token(trace.tokens, query)}"
+    return [Group("prediction", (replace(bars, grid=replace(bars.grid, title=title)),))]
 
 
 def _asking_words_text(trace: Trace) -> str:

@@ -23,7 +23,7 @@ from attnviz.views.answer_tables import (
     answer_bars,
     answers_title,
     best_answers_grid,
-    changes_answer,
+    changed_answer_groups,
 )
 from attnviz.views.attention_facts import do_rows_sum_to_one, has_mask
 from attnviz.views.conclusions.weight_titles import head_weights_title
@@ -313,13 +313,12 @@ def _screen_and_picture(
         picture = [untitled_readings(query_readings(trace, query))]
     if drawing_way == "sentence" and query is not None:
         picture = sentence_groups(trace, query, [*_head_commands(trace, query).values()])
+        picture += [] if predict else changed_answer_groups(trace, query)
     if drawing_way == "arcs":
         weights = part_groups(trace, PICTURE_PARTS)
         picture = arcs_groups(weights, query, _head_commands(trace, query, as_="arcs"))
     answers = [Group("prediction", (best_answers_grid(trace, query),))] if predict else []
-    has_bars = not (predict or show) and query is not None and changes_answer(trace, query)
-    bars = [Group("prediction", (answer_bars(trace, query),))] if has_bars else []
-    return [*screen, *answers], [*picture, *answers, *bars]
+    return [*screen, *answers], [*picture, *answers]
 
 
 def _head_commands(trace: Trace, query: int | None, **drawing: str) -> dict[str, str]:

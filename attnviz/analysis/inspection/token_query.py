@@ -109,6 +109,11 @@ class TokenQuery:
         return self.options.weigh == "weight" and bool(self.sink_keys)
 
     @property
+    def names_head(self) -> bool:
+        """Whether a title names one head of several: that with the largest lift."""
+        return self.ranks_by_lift and self.peaks[0].lift > SUM_ROUNDING
+
+    @property
     def own_column(self) -> int | None:
         """The index of the token's own column; None if it is not among the keys."""
         head_map = self.map_rows[0].map

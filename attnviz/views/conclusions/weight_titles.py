@@ -396,6 +396,14 @@ def _shares_title(facts: ShownWeights) -> str:
     return f"{text}: {'every' if facts.query is None else 'the'} row sums to 1"
 
 
+def _heads_differ_title(facts: ShownWeights) -> str:
+    """Return `The 4 heads differ: they disagree on what 8 of the 9 tokens attend to most`."""
+    split, count = facts.split_rows, counted(len(facts.tokens), "token")
+    whose = f"all {count}" if split == len(facts.tokens) else f"{split} of the {count}"
+    heads = f"The {len(facts.heads)} heads differ"
+    return f"{heads}: they disagree on what {whose} attend to most"
+
+
 def _only_key_title(facts: ShownWeights) -> str:
     """Return `"it" attends only to "cat"`, for a query with a single visible key."""
     assert facts.query is not None
@@ -472,10 +480,7 @@ WEIGHT_FINDINGS: tuple[Finding[ShownWeights], ...] = (
     Finding(
         "heads that differ",
         lambda facts: facts.has_choice and 2 * facts.split_rows > len(facts.tokens),
-        lambda facts: (
-            f"The {len(facts.heads)} heads differ: in {facts.split_rows} of {len(facts.tokens)} "
-            "rows they give the most to different tokens"
-        ),
+        _heads_differ_title,
     ),
     Finding(
         "a mask",
@@ -501,7 +506,7 @@ WEIGHT_FINDINGS: tuple[Finding[ShownWeights], ...] = (
     Finding(
         "two sequences",
         lambda facts: not facts.is_self_attention,
-        lambda _: "Queries come from one sequence, keys and values from another",
+        lambda _: "Cross-attention: queries from one sequence, keys and values from another",
     ),
     Finding(
         "positions",

@@ -37,7 +37,6 @@ from attnviz.views.inspection.head_kinds import common_kind, head_flags
 from attnviz.views.inspection.heatmap import map_captions
 from attnviz.views.inspection.map_numbers import measure_name
 from attnviz.views.trace_data import lazy_scores
-from attnviz.wording.numbers import SUM_ROUNDING
 
 MAX_SHORT_NAME_LETTERS = 18  # of a model, above a map or a column
 SINK_KINDS = frozenset(("first", "separators"))  # where heads attend that find nothing else
@@ -120,8 +119,7 @@ def _initial_selection(
     if looking.query is not None:
         token_query = build_token_query(inspection.maps, inspection.options, looking.query)
         best = token_query.peaks[0]  # which the title names, if it stands out
-        is_named = token_query.ranks_by_lift and best.lift > SUM_ROUNDING
-        name = best.name if is_named else token_query.mean.map.name
+        name = best.name if token_query.names_head else token_query.mean.map.name
         return name, token_query.row, None
     if looking.by == "effect" and inspection.effects.heads:
         return inspection.effects.heads[0].name, None, None

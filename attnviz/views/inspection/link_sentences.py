@@ -34,7 +34,7 @@ from attnviz.views.inspection.map_numbers import (
     side_label,
 )
 from attnviz.views.inspection.token_reading import map_phrase, rank_remark
-from attnviz.wording.numbers import SUM_ROUNDING, percent_text
+from attnviz.wording.numbers import percent_text
 from attnviz.wording.words import and_list, counted, or_list
 
 RENORMALISED_NOTE = "what is left is divided by its sum"
@@ -273,7 +273,7 @@ READING_FINDINGS: tuple[Finding[TokenQuery], ...] = (
     finding_on(
         lambda query: _top_links_amount(query.lifted_link),
         "a key beyond others",
-        lambda query: query.ranks_by_lift and query.peaks[0].lift > SUM_ROUNDING,
+        lambda query: query.names_head,
         lambda query, amount: _top_links_text(query.lifted_link, amount),
     ),
     Finding("no key beyond others", lambda query: query.ranks_by_lift, _no_lift_text),

@@ -101,8 +101,7 @@ def row_scale(numbers: np.ndarray, looking: InspectOptions) -> Scale:
     diverging one.
     """
     name, largest = measure_name(looking), float(np.abs(numbers).max(initial=0))
-    are_weights = looking.weigh == "weight" and looking.merge != "rollout"
-    is_full_scale = are_weights and MIN_FULL_SCALE_WEIGHT <= largest <= 1.001
+    is_full_scale = looking.weigh == "weight" and MIN_FULL_SCALE_WEIGHT <= largest <= 1.001
     high = 1.0 if is_full_scale else round_up(largest)
     signed = (numbers < 0).any()
     scale = Scale(name, -high, high, "diverging") if signed else Scale(name, 0.0, high)

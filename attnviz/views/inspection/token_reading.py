@@ -35,11 +35,13 @@ ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 def reading_parts(token_query: TokenQuery) -> tuple[Sentence | RankedBars, ...]:
     """Return the sentence, coloured by the query's weights in the one map that is shown.
 
-    For several maps it is coloured by their mean, and bars of the keys and of the maps follow.
+    Of several maps it is coloured by the one that the title names, or by their mean, and bars of
+    the keys and of the maps follow.
     """
     if len(token_query.map_rows) == 1:
         return (coloured_sentence(token_query, token_query.mean, listed=True),)
-    sentence = coloured_sentence(token_query, token_query.mean)
+    shown = token_query.peaks[0].map_row if token_query.names_head else token_query.mean
+    sentence = coloured_sentence(token_query, shown)
     scale = sentence.grid.scale
     scale = replace(scale, is_exceeded=abs(token_query.by_peak[0].peak) > scale.high)
     sentence = replace(sentence, grid=replace(sentence.grid, scale=scale))

@@ -412,7 +412,11 @@ def _show_query(inspection: Inspection, query: int | str) -> ShownInspection:
     data, title = reading_data(inspection, token_query), reading_title(token_query)
     sinks = map(as_sentence, sink_sentences(token_query))
     closing = (*sinks, *_left_out_closing(inspection, token_query))
-    return ShownInspection((Group("reading", parts),), data, title, closing)
+    # A picture of a named head leaves out the bars of the mean.
+    pictured = (parts[0], parts[-1]) if token_query.names_head else parts
+    groups = ((Group("reading", shown),) for shown in (parts, pictured))
+    screen, picture = groups
+    return ShownInspection(screen, data, title, closing, picture=picture)
 
 
 def _left_out_closing(
