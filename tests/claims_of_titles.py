@@ -17,7 +17,7 @@ from attnviz.views.conclusions.weight_titles import WEIGHT_FINDINGS, shown_weigh
 from attnviz.views.notes import softmax_caveat
 from attnviz.views.view import printable_value
 from tests import not_none
-from tests.base_rates import base_of
+from tests.base_rates import base_of, others_of
 from tests.claims_by_name import ClaimsByName
 
 Claim = Callable[[Trace, int | None, "re.Match[str]"], bool]
@@ -141,6 +141,29 @@ def link_is_telling(trace: Trace, query: int | None, match: re.Match[str]) -> bo
         and query in (None, row)
         and name is not None
     )
+
+
+@claims(
+    "a row like others",
+    pattern=rf"Nothing special(?: in ([\w ]+))?: {WHO} gives {KEY} {SHARE}; "
+    rf"(?:the other tokens give .*? {SHARE}|no third token can attend to it)",
+)
+def row_is_like_others(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
+    """Whether both shares are right, and no weight of the row is far from both base rates."""
+    (name, layer, mixing), row, key = find_link(trace, match)
+    special, visible = [*trace.tokens.special], readable_keys(layer, name)[row]
+    weights, is_self = mixing.numpy(), trace.keys_of(layer) is trace.tokens
+    for other in visible.nonzero().flatten().tolist():
+        bases = [others_of(weights, row, other, special)] if is_self else []
+        bases += [base_of(weights, row, other, special) if is_self else 0.0]
+        if not min(bases) - 0.11 < weights[row, other] < max(bases) + 0.11:
+            return False
+    _, share, base = _worth_of_link(trace, layer, mixing, row, key)
+    shares_match = [
+        percent_matches(match[6], share),
+        match[7] is None or percent_matches(match[7], base),
+    ]
+    return query == row and share == max(weights[row]) and all(shares_match)
 
 
 def _worth_of_link(

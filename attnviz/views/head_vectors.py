@@ -48,8 +48,8 @@ def divisor_texts(trace: Trace, layer: Layer) -> list[str]:
 
 
 def score_name(trace: Trace, layer: Layer) -> str:
-    """Return what a score is called that the softmax receives: `scaled score`, `score / 0.5` where
-    it is divided by the temperature alone, or `score`.
+    """Return what a score is called that the softmax receives: `scaled score`, `score` or, where it
+    is divided by that alone, `score ÷ temperature`.
     """
     attended = layer.attended
     if attended.mask is not None:
@@ -58,9 +58,9 @@ def score_name(trace: Trace, layer: Layer) -> str:
         return "biased score"
     if attended.capped_scores is not None:
         return "capped score"
-    divisors = divisor_texts(trace, layer)
+    is_divided = bool(divisor_texts(trace, layer))
     is_scaled = trace.trained is not None or trace.variant.scaled
-    return "scaled score" if divisors and is_scaled else " / ".join(["score", *divisors])
+    return ("scaled score" if is_scaled else "score ÷ temperature") if is_divided else "score"
 
 
 def missing_vectors_reason(trace: Trace, layer: Layer) -> str:

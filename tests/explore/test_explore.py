@@ -713,7 +713,7 @@ def test_a_head_that_is_switched_off_changes_the_answer_as_without_does() -> Non
     assert lines[1].startswith("L1H0 (off), one of 4 heads")
     assert "changed: --without L1H0" in lines[1]
     assert press(session, "up")[0] == answer_sentence
-    assert press(session, "]")[0].startswith('In L1H1, "table"')
+    assert press(session, "]")[0].startswith('Nothing special in L1H1: "table"')
     press(session, "[")
     answer = prediction.answers.index("are")
     share = 100 * float(expected[6, answer])
@@ -820,13 +820,35 @@ def test_enter_follows_the_link_of_the_cell() -> None:
     assert session.place.key == weights(session.subject, session.place.head)[key].argmax()
 
 
+def test_enter_on_what_a_token_gives_itself_says_that_its_row_is_followed() -> None:
+    session = open_session()
+    session.place = replace(session.place, key=session.place.query)
+    before = session.place
+    press(session, "enter")
+
+    assert session.place == before
+    assert session.message == 'this is what "?" gives itself: its row is followed already'
+
+
+def test_a_row_that_is_like_all_others_is_no_finding() -> None:
+    session = open_session("the keys near the cabinet ?", model="agreement")
+    session.place = replace(session.place, head=2)
+    title = press(session)[0].replace("\u00a0", " ")
+
+    rows = weights(session.subject, 2)
+    assert session.subject.explorer.heads[2].name == "L1H0"
+    others = f"{100 * float(rows[[2, 3, 4], 1].mean()):.1f} %"  # neither "keys" itself nor "?"
+    assert title.startswith('Nothing special in L1H0: "?" gives "keys" 98 %; the other tokens')
+    assert title.endswith(f"give it {others}")
+
+
 def test_a_score_is_called_scaled_only_if_it_is() -> None:
     session = open_session()
 
     assert "   scaled score " in press(session, "home")[-3]
     unscaled = press(session, "s")[-3]
     assert "scaled" not in unscaled
-    assert "   score / 0.5 " in unscaled  # the temperature of the model
+    assert "   score ÷ temperature " in unscaled
 
 
 def test_a_single_head_that_is_off_is_named_the_head() -> None:

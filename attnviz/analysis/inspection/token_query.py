@@ -243,6 +243,11 @@ class TokenLink:
         signed = self.options.weigh == "gradient"
         return signed or max(link.weight - link.others.mean for link in self.visible) > SUM_ROUNDING
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether the whole row of the strongest link is like those of other tokens."""
+        return self.top_links[0].map_row.is_like_others
+
     @cached_property
     def _other_queries(self) -> Bool[np.ndarray, "query"]:
         """For each row whether it counts as another token: not the query, the key, or a special
@@ -403,6 +408,15 @@ class MapRow:
     def lifts(self) -> Float[np.ndarray, "key"]:
         lifts = self.patch.values[0] - np.nan_to_num(self.base_weights)
         return np.where(self.patch.hidden[0], -np.inf, lifts)
+
+    @cached_property
+    def is_like_others(self) -> bool:
+        """Whether each weight is near what others give the key, or the key at its distance."""
+        at = self.own_slice
+        bases = np.nan_to_num((self.base.of_same_key(at)[0], self.base.at_same_distance(at)[0]))
+        values = self.patch.values[0]
+        gaps = np.maximum(values - bases.max(0), bases.min(0) - values)
+        return bool((gaps < MIN_TELLING_LIFT).all(where=~self.patch.hidden[0]))
 
     @property
     def is_only_key(self) -> bool:

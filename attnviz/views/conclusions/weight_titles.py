@@ -338,7 +338,8 @@ def _mistake_title(facts: ShownWeights) -> str:
 
 
 def _telling_link_title(facts: ShownWeights) -> str:
-    """Return `In head 1, "it" gives "animal" 95 % of its attention; the others give it 9 %`."""
+    """Return `In head 1, "it" gives "animal" 95 % of its attention; the others give it 9 %`, or
+    that the row is like those of others."""
     from attnviz.views.inspection.link_sentences import telling_link_sentence
 
     assert facts.telling_link is not None
@@ -469,6 +470,12 @@ WEIGHT_FINDINGS: tuple[Finding[ShownWeights], ...] = (
         "no shares",
         lambda facts: not facts.rows_sum_to_one,
         lambda facts: "The weights of a row do not sum to 1 here",
+    ),
+    Finding(
+        "a row like others",
+        lambda facts: facts.telling_link is not None and facts.telling_link.is_usual,
+        _telling_link_title,
+        amount="the sentence of the link names what the other tokens give",
     ),
     Finding(
         "a link beyond others",

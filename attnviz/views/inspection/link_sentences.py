@@ -75,8 +75,16 @@ def _top_links_text(link: TokenLink, amount: ComparedAmount) -> str:
 
 
 def telling_link_sentence(link: TokenLink) -> str:
-    """Return the same, also of a link that other tokens have as well."""
-    return _top_links_text(link, _top_links_amount(link))
+    """Return the same, also of a link that other tokens have as well; of the largest weight of a
+    row like theirs `Nothing special in L1H0: "?" gives "keys" 98 %; the other tokens give it 99 %`.
+    """
+    if not link.is_usual:
+        return _top_links_text(link, _top_links_amount(link))
+    best, heads = link.top_links[0], _heads_phrase(link.top_links)
+    opening = f"Nothing special{f' in {heads}' * bool(heads)}: {_link_token_names(link)[0]} gives"
+    share = map_amount_text(best.map, best.weight, link.options)
+    key_name = _key_name(link.token_query, link.column)
+    return f"{opening} {key_name} {share}; {_link_base_text(link, best)}"
 
 
 def _no_link_text(link: TokenLink) -> str:

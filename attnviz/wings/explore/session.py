@@ -21,6 +21,7 @@ from attnviz.machine.atomic_files import refuse_overwriting
 from attnviz.options.output import DeliveryOptions
 from attnviz.renderers import suffixes
 from attnviz.renderers.terminal.screen import BOLD_STYLE, DIM_STYLE, Screen
+from attnviz.views.heads.sentences import quoted_token
 from attnviz.wings.explore.frame import (
     MORE_BEFORE,
     ZOOMS,
@@ -419,6 +420,9 @@ class Session:
             self._open("matrix")
         elif self.subject.attention[self.place.head][0].memory is not None:
             self.message = "this key is a token of the second sentence, which has no row here"
+        elif self.place.key == self.place.query:
+            name = quoted_token(self.subject.trace.tokens, self.place.key)
+            self.message = f"this is what {name} gives itself: its row is followed already"
         else:
             self._follow_query(self.place.key)
 
