@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import product
 
-import numpy as np
-
 from attnviz.renderers.picture.boxes import Column, Row, Space
 from attnviz.renderers.picture.fit import largest_length
 from attnviz.renderers.picture.items import Block, Box, Items, Words
@@ -21,7 +19,9 @@ from attnviz.renderers.picture.matrix import (
     PART_OF_HEAD,
     build_panel,
     color_scales,
+    largest_cell,
     longest_number,
+    product_marks,
 )
 from attnviz.renderers.picture.page_frame import KEY_OUTLINE, Drawing, Key, masked_key, scale_key
 from attnviz.renderers.picture.panel_labels import (
@@ -69,7 +69,6 @@ LABELS = (1.0, 0.89, 0.78, 0.67, 0.56)  # of the largest letters of labels: thos
 LABELS_OF_ROWS, LABELS_OF_MANY = (1.0, 0.78, 0.56), (0.89, 0.56)  # rows need no large choice
 NUMBER_WIDTH_SHARE = 0.9  # of the width of a cell, at most, for its number;
 ROOMY_NUMBER = 0.9  # of that, where the number can then be read
-MARK_OUTLINE = 2.5  # points: around a row, a column, and the cell that these make
 LARGEST_CELL, NATURAL_CELL = 4.5, 2.6  # in sizes of the letters of numbers
 NUMBERS_WORTH = 10**6  # are worth more than all labels
 NATURAL_EQUATIONS_WIDTH = 10.0  # of a page with few equations
@@ -266,7 +265,7 @@ class EquationDrawing(Drawing):
             yield from _title_items(term, shaped_size if shapes else size, letters, shapes=shapes)
             yield from _sign_items(term, letters)
         if cell := self._marked_cell:
-            yield from _mark_items(terms, *cell)
+            yield from product_marks([(t.box, t.term.grid.cells.shape) for t in terms], *cell)
 
     @cached_property
     def _marked_cell(self) -> tuple[int, int] | None:
@@ -276,9 +275,7 @@ class EquationDrawing(Drawing):
         grids = _group_grids(self.groups[0])
         if len(self.groups) > 1 or self.groups[0].kind != "product" or grids[-1].pool_note:
             return None
-        values = np.where(grids[-1].hidden, -np.inf, grids[-1].values)
-        row, column = divmod(int(np.nanargmax(values)), values.shape[1])
-        return (row, column) if np.isfinite(values[row, column]) else None
+        return largest_cell(grids[-1])
 
     def legibility(self, room: Box, letters: Lettering) -> int:
         """Return the percentage of labels that the worst side has, plus a million if numbers can be
@@ -534,20 +531,6 @@ def _sign_items(placed: PlacedTerm, letters: Lettering) -> Iterator[Words]:
         points = max(min(points, HIGHEST_SIGN * height / POINT), letters.smallest)
         y = bottom + height / 2 - MIDDLE * points * POINT
         yield Words(placed.sign, left + width + placed.gap / 2, y, points, halign="center")
-
-
-def _mark_items(terms: Sequence[PlacedTerm], row: int, column: int) -> Iterator[Block]:
-    """Yield frames around a row of the first term, a column of the second, and the cell of the
-    result that they make.
-    """
-    for placed, part in zip(terms, ((row, None), (None, column), (row, column)), strict=True):
-        (left, bottom, width, height), (rows, columns) = placed.box, placed.term.grid.cells.shape
-        down, across = part
-        if down is not None:
-            bottom, height = bottom + height - (down + 1) * height / rows, height / rows
-        if across is not None:
-            left, width = left + across * width / columns, width / columns
-        yield Block((left, bottom, width, height), outlined=MARK_OUTLINE)
 
 
 def _mark_key(grids: Sequence[Grid], row: int, column: int) -> Key:

@@ -13,6 +13,7 @@ import numpy as np
 
 from attnviz.renderers.picture.items import (
     MIN_NUMBER_POINTS,
+    Block,
     Box,
     ColorBar,
     Item,
@@ -42,6 +43,7 @@ NUMBER_HEIGHT = 0.7  # and of its height
 MAX_NUMBERED_CELLS = 2500  # cells: among more no number can be read
 # More than there are on a page of many heads, of which each is asked for in turn
 CACHED_GRIDS = 512
+MARK_OUTLINE = 2.5  # points: around a row, a column, and the cell that these make
 BAR_NUMBER_SHARES = (0.0, 0.5, 1.0)
 # In letters of the labels beside it:
 BAR_WIDTH, BAR_GAP, BAR_NUMBER_GAP = 1.0, 1.2, 0.4  # a colour bar, and the room on either side
@@ -395,3 +397,26 @@ def one_line_title_words(
     if isinstance(panel, Curves):
         lines, curves = [title, ""], list(enumerate(panel.lines))
     yield from panel_title_words(panel, lines, points, box, smallest, curves, box[2])
+
+
+def largest_cell(grid: Grid) -> tuple[int, int] | None:
+    """Return the row and the column of the largest number; None if no number is shown."""
+    values = np.where(grid.hidden, -np.inf, np.nan_to_num(grid.values, nan=-np.inf))
+    row, column = divmod(int(values.argmax()), values.shape[1])
+    return (row, column) if np.isfinite(values[row, column]) else None
+
+
+def product_marks(
+    places: Sequence[tuple[Box, tuple[int, int]]], row: int, column: int
+) -> Iterator[Block]:
+    """Yield frames around a row of the first table, a column of the second, and the cell of the
+    third that they make; `places` are the boxes and shapes of the three.
+    """
+    parts = ((row, None), (None, column), (row, column))
+    for ((left, bottom, width, height), (rows, columns)), part in zip(places, parts, strict=True):
+        down, across = part
+        if down is not None:
+            bottom, height = bottom + height - (down + 1) * height / rows, height / rows
+        if across is not None:
+            left, width = left + across * width / columns, width / columns
+        yield Block((left, bottom, width, height), outlined=MARK_OUTLINE)

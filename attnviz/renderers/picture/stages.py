@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from attnviz.renderers.picture.items import Box, Item, Items, Words, panel_boxes
-from attnviz.renderers.picture.matrix import PART_OF_HEAD, build_panel
+from attnviz.renderers.picture.matrix import PART_OF_HEAD, build_panel, largest_cell, product_marks
 from attnviz.renderers.picture.panel_labels import (
     PanelStyle,
     Ticks,
@@ -25,6 +25,7 @@ from attnviz.views.grids.section import JOINED_TABLES, SEPARATE_TABLES, Stages
 
 TITLE_HEIGHT = 1.5  # the room for a title, in its letters
 LINE_START = "start"  # of a line: there is no sign before its first table
+PRODUCT_SIGNS = (LINE_START, "·", "=")
 SIGN_GAP = 0.8  # on each side of a sign, and between parts, in letters of the labels
 LINES_GAP = 0.6  # from one line to the next, in letters of the labels
 STRETCH, SQUEEZE = 2.6, 1.2  # times as wide as high, and as high as wide, cells may be
@@ -227,6 +228,11 @@ class _StageRoom:
             boxes.append(box)
             x += sign + columns * wide
         yield from self._title_words(line, boxes)
+        grids, signs = zip(*((piece.grid, piece.sign) for piece in line.pieces), strict=True)
+        cell = largest_cell(grids[-1])
+        if len(self.lines) == 1 and signs == PRODUCT_SIGNS and cell:
+            shapes = [grid.cells.shape for grid in grids]
+            yield from product_marks([*zip(boxes, shapes, strict=True)], *cell)
 
     def _title_words(self, line: StageLine, boxes: Sequence[Box]) -> Iterator[Words]:
         """Yield a title above each table, or the first of those that are joined; short where room
