@@ -85,15 +85,6 @@ HELP_GROUPS = {  # headings of the help, by the first command below each
     "list": "Commands",
 }
 WORDS_META_KEY = "attnviz.words"  # where typer's context keeps the words of the command line
-COMMAND_HINTS = {  # words that people expect to be commands; alone they are hardly meant as a text
-    "list": "attnviz example list?",
-    "train": "attnviz learn?",
-    "show": "attnviz example show? attnviz example list names what there is",
-    "model": "attnviz models? It lists them",
-    "gui": "attnviz explore TEXT? A page is attnviz run TEXT -o view.html",
-    "slides": "attnviz run TEXT -o slides.pptx? They are a kind of file",
-    "lecture": "attnviz demo? docs/lecture.md has the commands of a lecture",
-}
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 NO_MEMORY_MESSAGE = "there is not enough memory", "try fewer tokens, heads or dimensions"
 TYPER_OPTIONS: dict[str, Any] = {
@@ -147,10 +138,10 @@ class CommandGroup(ParsingMixin, TyperGroup):
         """
         word = args[0]
         line, problem = parsing.suggest_command(args), f"there is no command '{word}'"
-        if line and word.lower() in parsing.COMMAND_ALIASES:
+        if line and word.lower() in parsing.rows_by_word("aliases"):
             raise AttnvizError(problem, f"try: {line}")
-        if word in COMMAND_HINTS:
-            raise AttnvizError(problem, f"did you mean {COMMAND_HINTS[word]}")
+        if " " not in word and (hint := parsing.rows_by_word("commands").get(word)):
+            raise AttnvizError(problem, f"did you mean {hint}")
         if parsing.is_misspelling(word, self.table):
             raise unknown_name_error("command", word, self.table)
         if line:
@@ -184,26 +175,17 @@ class CommandGroup(ParsingMixin, TyperGroup):
 app = typer.Typer(name="attnviz", cls=CommandGroup, **TYPER_OPTIONS)
 
 
-def _version_callback(context: typer.Context, is_given: bool) -> None:
-    """Print the version and exit, if --version is given."""
-    if is_given and not context.resilient_parsing:
-        typer.echo(f"attnviz {__version__}")
-        raise typer.Exit
+def _print_version(_context: typer.Context) -> None:
+    typer.echo(f"attnviz {__version__}")
 
 
-def _install_completion(context: typer.Context, is_given: bool) -> None:
-    """Install the completion of a shell and exit, if --install-completion is given."""
-    if is_given and not context.resilient_parsing:
-        path = help.install_completion(_shell_after_option(context, "--install-completion"))
-        typer.echo(f"wrote {path}; it takes effect in the next shell")
-        raise typer.Exit
+def _install_completion(context: typer.Context) -> None:
+    path = help.install_completion(_shell_after_option(context, "--install-completion"))
+    typer.echo(f"wrote {path}; it takes effect in the next shell")
 
 
-def _show_completion(context: typer.Context, is_given: bool) -> None:
-    """Print the script of a shell's completion and exit, if --show-completion is given."""
-    if is_given and not context.resilient_parsing:
-        typer.echo(help.completion_script(_shell_after_option(context, "--show-completion")))
-        raise typer.Exit
+def _show_completion(context: typer.Context) -> None:
+    typer.echo(help.completion_script(_shell_after_option(context, "--show-completion")))
 
 
 def _shell_after_option(context: typer.Context, option: str) -> str | None:
@@ -213,34 +195,25 @@ def _shell_after_option(context: typer.Context, option: str) -> str | None:
     return next((word for word in following if not word.startswith("-")), None)
 
 
+VERSION = help.exiting_flag("--version", "Print the version.", _print_version)
+INSTALL_COMPLETION = help.exiting_flag(
+    "--install-completion",
+    f"Let the Tab key complete commands, options and names ({', '.join(help.SHELLS)}).",
+    _install_completion,
+)
+SHOW_COMPLETION = help.exiting_flag(
+    "--show-completion",
+    "Print these lines instead, to add to the shell's own file.",
+    _show_completion,
+)
+
+
 @app.callback(invoke_without_command=True)
 def attnviz_callback(
     context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version.", callback=_version_callback, is_eager=True
-        ),
-    ] = False,
-    install_completion: Annotated[
-        bool,
-        typer.Option(
-            "--install-completion",
-            help="Let the Tab key complete commands, options and names "
-            f"({', '.join(help.SHELLS)}).",
-            callback=_install_completion,
-            is_eager=True,
-        ),
-    ] = False,
-    show_completion: Annotated[
-        bool,
-        typer.Option(
-            "--show-completion",
-            help="Print these lines instead, to add to the shell's own file.",
-            callback=_show_completion,
-            is_eager=True,
-        ),
-    ] = False,
+    version: Annotated[bool, VERSION] = False,
+    install_completion: Annotated[bool, INSTALL_COMPLETION] = False,
+    show_completion: Annotated[bool, SHOW_COMPLETION] = False,
 ) -> None:
     """See what attention does: which token of a sentence reads (attends to) which, and how much.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
@@ -161,27 +161,32 @@ def _short_help(parameter: Any) -> str:
     return "" if row is None else row.text(row.short)
 
 
-def _print_full_help(context: typer.Context, is_given: bool) -> None:
-    """Print the help with every option (in a pager if long) and exit, if --help-all is given."""
-    if is_given and not context.resilient_parsing:
-        from attnviz.cli.messages import paged_output  # loads subprocess: --help need not wait
+def exiting_flag(name: str, about: str, act: Callable[[typer.Context], None], **facts: Any) -> Any:
+    """Return a flag that does something in place of the command: it acts, and exits."""
 
-        command: Any = context.command
-        with paged_output():
-            typer.echo(command.full_help(context))
-        raise typer.Exit
+    def call(context: typer.Context, is_given: bool) -> None:
+        if is_given and not context.resilient_parsing:
+            act(context)
+            raise typer.Exit
+
+    return typer.Option(name, help=about, callback=call, is_eager=True, **facts)
 
 
-HelpAll = Annotated[
-    bool,
-    typer.Option(
-        HELP_ALL_OPTION,
-        help="Show this message with every option, and exit.",
-        callback=_print_full_help,
-        is_eager=True,
-        expose_value=False,
-    ),
-]
+def _print_full_help(context: typer.Context) -> None:
+    """Print the help with every option, in a pager if it is long."""
+    from attnviz.cli.messages import paged_output  # loads subprocess: --help need not wait
+
+    command: Any = context.command
+    with paged_output():
+        typer.echo(command.full_help(context))
+
+
+HELP_ALL = exiting_flag(
+    HELP_ALL_OPTION,
+    "Show this message with every option, and exit.",
+    _print_full_help,
+    expose_value=False,
+)
 
 
 def build_completer(row: Option) -> Callable[[typer.Context, str], list[tuple[str, str]]]:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cli.help import HelpAll, declare
+from attnviz.cli.help import HELP_ALL, declare
 from attnviz.cli.modes import Mode
 from attnviz.errors import AttnvizError, cmd, opt
 from attnviz.machine import memory
@@ -48,7 +48,7 @@ _CONTEXT_PARAMETER = inspect.Parameter(
     "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
 )
 _HELP_ALL_PARAMETER = inspect.Parameter(
-    "help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll
+    "help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, HELP_ALL]
 )
 
 

@@ -25,17 +25,6 @@ PART_OPTION = "--part"  # for which people type --window with a part of a text
 MAX_QUOTED_LETTERS = 40  # of what was typed, in an error
 
 HINTS_FILE = Path(__file__).with_name("expected_options.toml")
-ALIASES_BY_COMMAND = {  # words that people expect to be commands, in front of a text
-    "run": (
-        "visualize visualise visualization viz view show plot draw render display heatmap attention"
-    ),
-    "steps": "explain walk compute",
-    "compare": "diff",
-    "inspect": "analyze analyse",
-}
-COMMAND_ALIASES = {
-    alias: command for command, words in ALIASES_BY_COMMAND.items() for alias in words.split()
-}
 MAX_NAMED_COMMANDS = 3  # that have an option, in a hint
 MISSING_ARGUMENT_HINTS = {"attnviz example show": "attnviz example list names them"}
 
@@ -321,14 +310,19 @@ def _option_hint(name: str, known_options: Sequence[str], command: Any, ctx: Any
 
 def _hints_by_word() -> dict[str, str]:
     """Return the hints at options by the words that people expect in their place."""
-    from attnviz.traces.toml_reader import read_rows_by_word  # only errors need it
-
     own = {
         word: f"did you mean {option_name(name)}?"
         for name, row in option_rows().items()
         for word in row.also.split()
     }
-    return own | read_rows_by_word(HINTS_FILE, "hints")
+    return own | rows_by_word("hints")
+
+
+def rows_by_word(table: str) -> dict[str, str]:
+    """Return what errors say of words that people expect: as options, commands or aliases."""
+    from attnviz.traces.toml_reader import read_rows_by_word  # only errors need it
+
+    return read_rows_by_word(HINTS_FILE, table)
 
 
 def row_of_parameter(parameter: Any) -> Option | None:
@@ -374,7 +368,7 @@ def suggest_command(args: Sequence[str]) -> str | None:
     texts = [*takewhile(lambda other: not other.startswith("-"), others)]
     if not texts or (len(texts) > 1 and " " not in texts[0]):
         return None
-    command_name = COMMAND_ALIASES.get(word.lower())
+    command_name = rows_by_word("aliases").get(word.lower())
     if command_name is None and not (" " in texts[0] and re.fullmatch("[a-z]+", word)):
         return None
     return f'attnviz {command_name or "run"} "{texts[0]}"'

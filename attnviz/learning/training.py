@@ -22,10 +22,11 @@ from attnviz.learning.task import Examples, Task, draw_examples
 from attnviz.learning.task_names import TASKS
 from attnviz.learning.training_facts import add_training_facts
 from attnviz.machine import memory
+from attnviz.options.option import shared
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.models.model import Model
 from attnviz.traces.result import Showable
-from attnviz.traces.settings import FEED_FORWARD_FACTOR, Settings, chosen_variant, head_width
+from attnviz.traces.settings import Settings, chosen_variant, head_width
 from attnviz.wording.commands import shell_quote
 from attnviz.wording.keywords import replace_choices, with_checked_arguments
 from attnviz.wording.words import counted
@@ -158,25 +159,21 @@ class Training:
 
     def learned(self) -> Learned:
         """Return the result of the training so far, with the model of the last moment."""
-        return Learned(
-            task=self.task,
-            asked=self.asked,
-            settings=self.settings,
-            choices=self.choices,
-            watched=self.watched,
+        return shared(
+            self,
+            Learned,
             model=self._model_with_facts,
             moments=tuple(self.moments),
             held_out=len(self._held_out.ids),
-            ended=self.ended,
         )
 
     def progress(self) -> Progress:
         """Return the state of the training at its last moment, for saving."""
-        return Progress(
-            asked=self.asked,
+        return shared(
+            self,
+            Progress,
             source="" if self.asked.get("task") in TASKS else self.task.source,
             watch=self.watched.text,
-            choices=self.choices,
             model=self._model_with_facts,
             optimizer=self._optimizer_state,
             moments=tuple(self.moments),
@@ -356,7 +353,7 @@ def parameter_count(task: Task, settings: Settings) -> int:
     width = head_width(settings, variant, dim)
     groups = variant.kv_heads or variant.heads
     attention_count = 2 * dim * width * (variant.heads + groups)
-    feed_forward_count = 2 * dim * _feed_forward_width(settings) if settings.has_feed_forward else 0
+    feed_forward_count = 2 * dim * settings.hidden_width if settings.has_feed_forward else 0
     words = task.vocabulary
     vocabulary_rows = len(words.words) + len(words.answers) + task.longest
     return dim * vocabulary_rows + (settings.layers or 1) * (attention_count + feed_forward_count)
@@ -368,12 +365,8 @@ def _numbers_per_sentence(tokens: int, settings: Settings) -> int:
     variant = chosen_variant(settings)
     heads_width = variant.heads * head_width(settings, variant, settings.width)
     inner_numbers = (
-        COPIES_PER_INNER_VECTOR * _feed_forward_width(settings) if settings.has_feed_forward else 0
+        COPIES_PER_INNER_VECTOR * settings.hidden_width if settings.has_feed_forward else 0
     )
     numbers_per_token = COPIES_PER_VECTOR * max(settings.width, heads_width) + inner_numbers
     weights = COPIES_PER_WEIGHT * variant.heads * tokens * tokens
     return (settings.layers or 1) * (weights + tokens * numbers_per_token)
-
-
-def _feed_forward_width(settings: Settings) -> int:
-    return settings.feed_forward or FEED_FORWARD_FACTOR * settings.width

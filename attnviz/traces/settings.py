@@ -155,6 +155,11 @@ class Settings(
         return self.has_blocks and not self.attention_only
 
     @property
+    def hidden_width(self) -> int:
+        """The inner width of feed-forward, whether there is one or not."""
+        return self.feed_forward or FEED_FORWARD_FACTOR * self.width
+
+    @property
     def width(self) -> int:
         """The width of a drawn embedding: `dim`, or DEFAULT_DIM if it is None."""
         return DEFAULT_DIM if self.dim is None else self.dim

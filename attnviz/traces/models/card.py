@@ -15,8 +15,8 @@ from attnviz.traces import structured_text
 from attnviz.traces.models.model_names import CONFIG_FILE, LEARN_SAVE_HINT
 from attnviz.traces.models.vocabulary import Vocabulary
 from attnviz.traces.settings import (
-    FEED_FORWARD_FACTOR,
     LONG_TEXT_SETTINGS,
+    TRAINED_ONLY_SETTINGS,
     Settings,
     chosen_variant,
     head_width,
@@ -48,7 +48,7 @@ MODEL_FORMAT_VERSION = 1
 CARD_FIELDS = ("name", "about", "longest", "dimensions", "heads", "facts")  # stored as they are
 SETTINGS_NOT_STORED = (
     *("embeddings", "model", "given", "item", "memory", "without"),
-    *("attention", "target", "generate", "chat", "truncate", "trust_remote_code"),
+    *TRAINED_ONLY_SETTINGS,
     *LONG_TEXT_SETTINGS,
 )
 FACT_TYPES: dict[str, Any] = {  # of the facts that attnviz writes and reports
@@ -127,7 +127,7 @@ class Card:
             "kv_heads": variant.kv_heads or variant.heads,
             "head_dim": head_width(settings, variant, settings.width),
             "layers": settings.layers or "no block",
-            "feed_forward": settings.feed_forward or FEED_FORWARD_FACTOR * settings.width,
+            "feed_forward": settings.hidden_width,
         }
         return own_values.get(name, getattr(settings, name))
 

@@ -26,7 +26,7 @@ from attnviz.traces.models.card import (
 )
 from attnviz.traces.models.model import Model, build_model
 from attnviz.traces.models.model_names import CONFIG_FILE
-from attnviz.traces.settings import FEED_FORWARD_FACTOR, chosen_variant, head_width
+from attnviz.traces.settings import chosen_variant, head_width
 from attnviz.vectors.arrays import AnyArray, read_tensors_and_metadata
 from attnviz.version import __version__
 from attnviz.wording.words import bracketed_shape
@@ -169,7 +169,7 @@ def _block_shapes(card: Card) -> ShapesByName:
     settings, dim = card.settings, card.settings.width
     shapes: ShapesByName = {}
     if settings.has_feed_forward:
-        hidden = settings.feed_forward or FEED_FORWARD_FACTOR * dim
+        hidden = settings.hidden_width
         shapes |= {"w_1": (dim, hidden), "b_1": (hidden,), "w_2": (hidden, dim), "b_2": (dim,)}
     if settings.has_blocks and settings.norm != "none":
         for sublayer in (

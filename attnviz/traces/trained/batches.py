@@ -180,10 +180,9 @@ def _batch_size(model: LoadedTransformer, lengths: Sequence[int]) -> int:
 
     A model with convolutions, which would mix padding into a text's last tokens, gets none.
     """
-    heads = getattr(model.text_config, "num_attention_heads", None) or 1
     longest = lengths[0] if _has_convolutions(model.model) else lengths[-1]
     for count, length in enumerate(lengths, 1):
-        is_large = count * length > BATCH_TOKENS or count * heads * length**2 > BATCH_CELLS
+        is_large = count * length > BATCH_TOKENS or count * model.heads * length**2 > BATCH_CELLS
         if is_large or length > longest:
             return max(1, count - 1)
     return len(lengths)
@@ -211,9 +210,8 @@ def visit_layers(
     without attention.
     """
     longest = max(ids, key=len)
-    heads = getattr(model.text_config, "num_attention_heads", None) or 1
     memory.refuse_too_little_memory(
-        len(ids) * heads * len(longest) ** 2 * WEIGHT_BYTES * MATRIX_COUNT,
+        len(ids) * model.heads * len(longest) ** 2 * WEIGHT_BYTES * MATRIX_COUNT,
         f"the weights of a text of {counted(len(longest), 'token')} as matrices",
         "give shorter texts",
     )

@@ -320,7 +320,7 @@ def capture_pass(
             modules=known.get(key, ()),
             band_masks=BandMasks(is_used=has_rules),
             choice=choice,
-            layer_count=getattr(model.text_config, "num_hidden_layers", None) or 1,
+            layer_count=model.layers,
         )
         try:
             with capturing_attention(model.model, listener):

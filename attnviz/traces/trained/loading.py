@@ -125,6 +125,15 @@ class LoadedTransformer:
             return self.config
 
     @property
+    def heads(self) -> int:
+        """How many heads each layer has, as far as the config says."""
+        return getattr(self.text_config, "num_attention_heads", None) or 1
+
+    @property
+    def layers(self) -> int:
+        return getattr(self.text_config, "num_hidden_layers", None) or 1
+
+    @property
     def other_inputs(self) -> list[str]:
         """The inputs other than text that the model takes, and may not run without."""
         parameters = signature(type(self.model).forward).parameters

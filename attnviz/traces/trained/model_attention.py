@@ -293,12 +293,9 @@ def _layer_from_returned_weights(
 
 def _refuse_large_matrices(model: LoadedTransformer, model_input: ModelInput) -> None:
     """Refuse an input whose weights, in all layers and heads, do not fit in memory."""
-    config = model.text_config
-    heads = getattr(config, "num_attention_heads", None) or 1
-    layers = getattr(config, "num_hidden_layers", None) or 1
     tokens = max(len(model_input.ids), len(model_input.decoder_ids))
     memory.refuse_too_little_memory(
-        prod((heads, layers, tokens, tokens, WEIGHT_BYTES, MATRIX_COPIES)),
+        prod((model.heads, model.layers, tokens, tokens, WEIGHT_BYTES, MATRIX_COPIES)),
         f"the weights of the model '{model.name}', which returns them as matrices,",
         "give a shorter text",
     )

@@ -21,7 +21,7 @@ from attnviz.options.values import AblationValue, AttentionKind
 from attnviz.traces.inputs import refuse_changes_to_trace
 from attnviz.traces.memory_estimate import TrainedSizes, trained_streaming_note
 from attnviz.traces.origin import FromModel, FromTransformer, TrainedCard
-from attnviz.traces.settings import HeadId, Settings, parse_heads_off
+from attnviz.traces.settings import TRAINED_ONLY_SETTINGS, HeadId, Settings, parse_heads_off
 from attnviz.traces.trace import Layer, Provenance, Trace, library_versions, refuse_weights_only
 from attnviz.traces.trained.answers import (
     AnswerPositions,
@@ -49,15 +49,7 @@ from attnviz.wording.keywords import replace_choices
 EMBEDDINGS_METHOD = "get_input_embeddings"  # which decoders of some models, such as FSMT's, lack
 GIVE_TRANSFORMER_HINT = f"give a transformer: {opt.model:minilm}, a folder, or a name on a hub"
 # What a record says of a transformer, in its names: settings, the config's activation, card facts
-TRANSFORMER_SETTINGS = (
-    "attention",
-    "target",
-    "generate",
-    "chat",
-    "truncate",
-    "trust_remote_code",
-    "without",
-)
+TRANSFORMER_SETTINGS = (*TRAINED_ONLY_SETTINGS, "without")
 ACTIVATION_NAMES = ("hidden_act", "hidden_activation", "activation_function", "activation",
                     "dense_act_fn")  # fmt: skip
 CARD_FACTS = ("parameters", "layers", "heads", "kv_heads", "head_dim", "stored_as", "in_memory")
@@ -151,15 +143,13 @@ def choose_summary(
 
     Where the heads of all layers are kept, their maps are no finer than they are shown.
     """
-    config = model.text_config
-    heads = getattr(config, "num_attention_heads", None) or 1
+    config, heads = model.text_config, model.heads
     width = getattr(config, "hidden_size", None) or 1
     head_width = getattr(config, "head_dim", None) or width // heads
     key_heads = getattr(config, "num_key_value_heads", None) or heads
-    count = getattr(config, "num_hidden_layers", None) or 1
     resolution = settings.resolution if layers else MAP_BLOCKS
     sizes = TrainedSizes(
-        layers=len(layers or ()) or count,
+        layers=len(layers or ()) or model.layers,
         heads=heads,
         queries=len(prepared.tokens),
         keys=len(prepared.keys),

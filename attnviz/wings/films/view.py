@@ -95,17 +95,27 @@ class FilmHeads:
             share=True,
         )
 
+    @cached_property
+    def _largest_change(self) -> tuple[list[np.ndarray], np.ndarray, int, int]:
+        """Of the head that changes most: its weights in the first Trace and the last, how far each
+        weight changes, and the query and key whose weight changes most."""
+        head, traces = next(iter(self.changes)), self.film.traces
+        ends = [_visible_values(self.cells(head, each)) for each in (traces[0], traces[-1])]
+        changes = abs(ends[1] - ends[0])
+        query, key = map(int, np.unravel_index(changes.argmax(), changes.shape))
+        return ends, changes, query, key
+
     def title(self) -> str:
         """Return what changes most between the first Trace and the last, in the head that does."""
-        (first, last), names = (self.film.traces[0], self.film.traces[-1]), self.film.names
-        head = next(iter(self.changes))
-        before, after = (_visible_values(self.cells(head, each)) for each in (first, last))
-        changes = abs(after - before)
+        first, names = self.film.traces[0], self.film.names
+        ends, changes, query, key = self._largest_change
         if changes.max() < LEAST_CHANGE:
             return f"{names[-1]} attends as {names[0]} does"
-        query, key = map(int, np.unravel_index(changes.argmax(), changes.shape))
-        shares = [percent_text(float(values[query, key])) for values in (before, after)]
-        tokens = first.tokens.labels[query], first.keys.labels[key]
+        shares = [percent_text(float(values[query, key])) for values in ends]
+        head, tokens = (
+            next(iter(self.changes)),
+            (first.tokens.labels[query], first.keys.labels[key]),
+        )
         return (
             f'{self.name(head)} changes most: "{tokens[0]}" gives "{tokens[1]}" {shares[0]} of its '
             f"attention in {names[0]}, and {shares[1]} in {names[-1]}"
@@ -115,11 +125,7 @@ class FilmHeads:
         """Return by how much other tokens change what they give the key of the title, on average;
         special tokens and the key itself do not count. Empty without any, or without a change."""
         first, head = self.film.traces[0], next(iter(self.changes))
-        before, after = (
-            _visible_values(self.cells(head, self.film.traces[end])) for end in (0, -1)
-        )
-        changes = abs(after - before)
-        query, key = map(int, np.unravel_index(changes.argmax(), changes.shape))
+        _, changes, query, key = self._largest_change
         skipped = {query, *first.tokens.special, *([key] if first.keys is first.tokens else [])}
         hidden = self.cells(head, first).window(FULL_SLICE, slice(key, key + 1)).hidden[:, 0]
         others = [row for row in range(len(changes)) if row not in skipped and not hidden[row]]
@@ -152,7 +158,9 @@ def view(film: Film, *, layer: int | None = None, head: int | None = None) -> Vi
         settings=settings,
         screen=picture,
         picture=picture,
-        film=lambda: tuple(_shots(heads)),
+        film=lambda: tuple(
+            Shot((frame_group(heads, index),), name) for index, name in enumerate(film.names)
+        ),
         slides=lambda: Excerpt((frame_group(heads, len(film.traces) - 1),), ""),
         closing=(f"{title}.", *heads.others_sentences()),
         head_explorer=partial(explore_film, heads),
@@ -214,11 +222,6 @@ def frame_group(heads: FilmHeads, index: int) -> Group:
         column_count=min(columns, len(shown)),
         panel_titles=tuple(PanelTitle(heads.name(head)) for head in shown),
     )
-
-
-def _shots(heads: FilmHeads) -> Iterator[Shot]:
-    for index, name in enumerate(heads.film.names):
-        yield Shot((frame_group(heads, index),), name)
 
 
 def explore_film(heads: FilmHeads) -> HeadExplorer:
