@@ -97,11 +97,20 @@ NO_WITHOUT_RULES = typed_rules(
 )
 ABLATION_RULES = [
     Rule(
+        "without",
+        lambda it: (
+            it.without is not None
+            and (it.other is not None or it.by not in (None, aspects.ABLATION_ASPECT))
+        ),
+        "{option} compares answers with heads on and off, and something else is compared, too",
+        "give {option} alone, with one text, or leave it out",
+    ),
+    Rule(
         "values",
-        lambda it: it.by == aspects.ABLATION_ASPECT and {"values", "without"} <= it.typed,
+        lambda it: it.without is not None and it.values is not None,
         "{option} and {opt.without} both say which heads are switched off",
         "give one of them",
-    )
+    ),
 ]
 
 
@@ -367,7 +376,7 @@ MODES = (
 
 @accept_options(
     without=("memory", "document"),
-    rarely=("steps", "until", "tokenizer", "checkpoints"),
+    rarely=("steps", "until", "tokenizer", "checkpoints", "without"),
     modes=MODES,
 )
 def compare_command(options: CompareOptions) -> None:
@@ -438,7 +447,7 @@ def _with_fitting_choices(options: CompareOptions) -> CompareOptions:
     Without positions equal words have equal rows, but in gpt2 a word at the start of a text is
     another token than later.
     """
-    if options.without is not None and options.by is None and options.other is None:
+    if options.without is not None:
         return replace(options, by=aspects.ABLATION_ASPECT)
     is_typed = options.text is not None and not {"tokenizer", "model", "trace"} & options.typed
     return (

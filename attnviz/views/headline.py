@@ -1,4 +1,4 @@
-"""Titles: the kind of attention, the parts shown, what products such as Q · Kᵀ compute."""
+"""Titles: the kind of attention, the parts shown, what products such as Q · Kᵀ are."""
 
 from __future__ import annotations
 
