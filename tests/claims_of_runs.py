@@ -1098,12 +1098,12 @@ def _percent_matches(likely: float, percent: str) -> bool:
 HERE = r'(?:[aA]fter|[aA]t) "(.+?)"(?: \((\d+)\))?'
 
 
-@claims(rf"^{HERE} the model (expects|answers): (.+)$")
+@claims(rf"^{HERE} the model (expects|answers) (.+)$")
 def answers_after_token_match(statement: Statement, match: re.Match[str]) -> bool:
     row = _probabilities(statement)[_answer_position(statement, match[1], match[2])]
     assert isinstance(statement.trace.origin, FromModel)
     follows = statement.trace.origin.model.vocabulary.predicts == "next"
-    stated_answers = re.findall(rf"(\S+) \({SHARE}\)", match[4])
+    stated_answers = re.findall(rf"\"(\S+)\" \({SHARE}\)", match[4])
     best = row.sort(descending=True).values[: len(stated_answers)].tolist()
     right = [_percent_matches(likely, number)
              and _percent_matches(float(row[_answers_of_model(statement).index(word)]), number)

@@ -187,7 +187,7 @@ def without_question_word(model: Model) -> Model:
 def test_a_label_that_somebody_typed_stays_and_asks() -> None:
     result = trace_model(untrained_model(), "old keys are")
 
-    assert answer_sentences(result)[0].startswith('At "are" the model answers ')
+    assert answer_sentences(result)[0].startswith('At "?" the model answers ')
 
 
 def test_without_a_model_nothing_is_predicted() -> None:

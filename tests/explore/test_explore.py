@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -353,6 +353,7 @@ MANY_KEYS = st.lists(
 )
 
 
+@example(keys=["o"], size=(60, 16), colors="16", is_wide=False)
 @given(
     keys=MANY_KEYS,
     size=st.tuples(st.integers(60, 240), st.integers(16, 70)),

@@ -53,14 +53,15 @@ class Vocabulary:
         """Return the tokens of a text with the vocabulary's ids.
 
         Refuses words that it does not have. If no word of the text asks for an answer, the word in
-        `asks` is added at the end.
+        `asks` is added at the end. A word that is to be predicted is labelled as a blank.
         """
         if ARROW in self.ids:
             text = text.replace(TYPED_ARROW, ARROW)
         tokens = self._with_ids(tokenize(text, self.tokenizer, download=False))
-        if not self.asks or self.asked(tokens.ids):
-            return tokens
-        return self._with_ids(tokenize(f"{text} {self.asks}", self.tokenizer, download=False))
+        if self.asks and not self.asked(tokens.ids):
+            text = f"{text} {self.asks}"
+            tokens = self._with_ids(tokenize(text, self.tokenizer, download=False))
+        return replace(self.as_read(tokens), text=tokens.text)
 
     def asked(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Return the positions at which the model is asked for an answer.

@@ -626,7 +626,7 @@ def sheet_layout(subject: Subject, place: Place, screen: Screen) -> SheetLayout:
         for form, side in _sheet_forms(subject, screen)
     ]
     count = len(subject.explorer.heads)
-    larger = [each for each in layouts if each.side >= SMALL_MAP_SIDE] or layouts[:1]
+    larger = [each for each in layouts if each.side >= SMALL_MAP_SIDE] or layouts[-1:]
     return next((each for each in layouts if each.rows * each.per_row >= count), larger[-1])
 
 
