@@ -100,6 +100,12 @@ def test_the_numbers_of_the_walk_are_those_of_torch(
     walked = dict(zip(expected, map(last_number, names[3:8]), strict=True))
     for name, number in expected.items():
         assert walked[name] == pytest.approx(number, abs=0.51 if name == "answer" else 0.0051)
+    dimension = re.search(r"dimension (\d+)", names[1])
+    assert dimension is not None
+    assert last_number(names[1]) == pytest.approx(
+        float(trace.layers[1].layer_inputs[-1, int(dimension[1]) - 1]), abs=0.0051
+    )
+    assert "%" not in stations[6].caption
     assert trace.prediction is not None
     logit = float(trace.prediction.logits[-1].max())
     assert last_number(names[7].rsplit("→", 1)[0]) == pytest.approx(logit, abs=0.0051)
@@ -146,13 +152,18 @@ def test_of_vectors_and_temperatures_the_walk_says_what_is_true(
     chromium: Browser, agreement_page: Path
 ) -> None:
     cases = {
-        "walk=2": "Layer 0 has mixed in other tokens.",
-        "walk=2&off=L0H0,L0H1": "Layer 0 has changed it.",
+        "walk=2": "Layer 0 has mixed in other tokens: this is the second layer.",
+        "walk=2&off=L0H0,L0H1": "Layer 0 has changed it: this is the second layer.",
+        "walk=2&head=L0H1": "The number picks a row of 32 numbers.",
+        "walk=7": "The sums of the heads, times W_O, join the vector of",
+        "walk=8": "Next: the feed-forward layer, a norm. The last vector",
+        "walk=8&head=L0H1": "Next: the feed-forward layer, layer 1. The last vector",
         "walk=5": "divide by √16. Temperature 0.5 widens differences.",
         "walk=5&temperature=2": "divide by √16. Temperature 2 narrows differences.",
     }
     for address, phrase in cases.items():
-        with page_in_browser(chromium, agreement_page, f"#head=L1H1&{address}") as page:
+        place = address if "head=" in address else f"head=L1H1&{address}"
+        with page_in_browser(chromium, agreement_page, f"#{place}") as page:
             wait_until(page, lambda: page.locator(CAPTION).count() == 1)
             assert phrase in read_station(page).caption
 

@@ -124,8 +124,7 @@ function walkedNumbers() {
   const cells = computedCells.get(state.head) ?? cellsOfComputed(head);
   const vectors = vectorsOfComputed(head);
   const cell = computedCell(state.head, cells, vectors, { query, key });
-  const terms = cell.terms.map(Math.abs);
-  const dimension = terms.indexOf(Math.max(...terms));
+  const dimension = largestKey(cell.terms.map(Math.abs));
   const side = readers(state.head);
   return {
     result, layer, head, query, key, cells, vectors, cell, dimension, side,
@@ -193,8 +192,9 @@ function saidOfLayersBelow(result, layer) {
   const { off } = choicesNow();
   const mixes = result.heads.slice(0, layer).some((each, below) =>
     each.some((_, head) => off.get(nameOfPlace(below, head)) !== "zero"));
-  const who = layer === 1 ? "Layer 0 has" : "The layers before have";
-  return ` ${who} ${mixes ? "mixed in other tokens" : "changed it"}.`;
+  const [who, where] = layer === 1
+    ? ["Layer 0 has", "the second layer"] : ["The layers before have", `layer ${layer}`];
+  return ` ${who} ${mixes ? "mixed in other tokens" : "changed it"}: this is ${where}.`;
 }
 
 function stationOfLists(walked) {
@@ -318,18 +318,17 @@ function stationOfShares(walked) {
 }
 
 function stationOfMixture(walked) {
-  const { cells, vectors, query, who, whom, share, name, head } = walked;
+  const { cells, vectors, query, share, name, head } = walked;
   const { rows, sum, largest } = mixedValues(state.head, cells, vectors, query);
   const instead = choicesNow().off.get(name);
   const leaves = instead === "mean" ? "the mean of all tokens" : "nothing";
-  const taken = `The sum is what ${who} takes along, ${percentText(share)} from ${whom}.`;
   const place = inDimension(largest);
   const mixed = mixtureAsSum(walked, sum[largest], largest);
   return {
     name: "the values, mixed",
     caption: instead
       ? `${name} is switched off: whatever it reads, it passes on ${leaves}.`
-      : `Each value counts by its share. ${taken}`,
+      : `Each value counts by its share. ${saidOfSum(walked)}`,
     number: instead
       ? travels(shareText(share), plainNumber(passedOn(walked)[largest]), `is passed on ${place}`)
       : travels(shareText(share), mixed.result, `${mixed.sign} ${mixed.written} ${place}`),
@@ -340,16 +339,25 @@ function stationOfMixture(walked) {
   };
 }
 
+/** What becomes of the sum in its own layer. */
+function saidOfSum({ layer, who }) {
+  const { blocks, heads: count, tensors } = live.model;
+  if (!blocks) return `The sum is what ${who} takes along.`;
+  const matrix = tensorsOfLayer(tensors, layer)("w_out") ? ", times W_O," : "";
+  const joins = count > 1 ? `sums of the heads${matrix} join` : `sum${matrix} joins`;
+  return `The ${joins} the vector of ${who}.`;
+}
+
 function mixtureAsSum({ vectors, query, key, share, head }, sum, dimension) {
   const value = valueOf(vectors, key)[dimension];
-  const [times, part] = [shareText(share), plainNumber(value)];
+  const product = productAsTerm([shareText(share), plainNumber(value)], share * value);
   const read = head.weights[query].filter((each) => each > 0).length;
-  return sumWithTerm(sum, {
-    written: `${times}·${inBrackets(part)}`,
-    value: printedNumber(times) * printedNumber(part),
-    exact: share * value,
-  }, read - 1, "token");
+  return sumWithTerm(sum, product, read - 1, "token");
 }
+
+const productAsTerm = ([one, other], exact) => ({
+  written: `${one}·${inBrackets(other)}`, value: printedNumber(one) * printedNumber(other), exact,
+});
 
 /** What a head adds to its token: the mixture, or what is in its place where it is switched off. */
 function passedOn({ head, name, query }) {
