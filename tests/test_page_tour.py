@@ -181,6 +181,26 @@ def test_the_score_of_each_token_stands_below_it(chromium: Browser, agreement_pa
     assert printed == pytest.approx(products, abs=0.051)
 
 
+@pytest.mark.parametrize("layer", range(2))
+@pytest.mark.parametrize("text", [AGREEMENT, "the dog ?"])
+def test_of_a_key_that_all_rows_read_most_the_walk_says_so(
+    chromium: Browser, agreement_page: Path, text: str, layer: int
+) -> None:
+    rows = library.trace(text, model="agreement")[layer, 0]
+    key = int(rows[-1].argmax())
+    can_read = rows[key:]  # the mask is causal
+    is_of_all = len(can_read) > 2 and bool((can_read.argmax(-1) == key).all())
+    said = f" {len(can_read)} of {len(rows)} rows read it most."
+    typed = text.replace(" ", "+").replace("?", "%3F")
+
+    with page_in_browser(chromium, agreement_page, f"#text={typed}&head=L{layer}H0&walk=4") as page:
+        wait_until(page, lambda: page.locator(CAPTION).count() == 1)
+        caption = read_station(page).caption
+
+    assert ("rows read it most" in caption) == is_of_all
+    assert caption.endswith(said) == is_of_all
+
+
 @pytest.mark.parametrize(
     ("text", "model"),
     [

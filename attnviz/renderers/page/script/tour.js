@@ -239,17 +239,24 @@ function stationOfScore(walked) {
   };
   const score = sumWithTerm(cell.stages[0].value, largest, cell.terms.length - 1, "dimension");
   const each = isAdditive(vectors)
-    ? "Query and key make one number for each dimension."
-    : "Query times key, number by number.";
+    ? "Query and key make a number for each dimension"
+    : "Query times key, number by number";
   return {
     name: "the score",
-    caption: `${each} The sum is how well ${whom} suits ${who}.`,
+    caption: `${each}, summed: how well ${whom} suits ${who}.${saidOfAllRows(walked)}`,
     number: travels(pair[0], score.result, `${score.sign} ${score.written}`),
     scene: [
       rowOfTokens(walked, (place) => writtenProduct(vectors, query, place)),
       listsOf(rows, dimension),
     ],
   };
+}
+
+/** Of a key that wins in every row that sees it, a high score says little of the query. */
+function saidOfAllRows({ head: { scores, weights }, key }) {
+  const rows = weights.filter((_, row) => !Number.isNaN(scores[row][key]));
+  const isOfAll = rows.length > 2 && rows.every((row) => largestKey(row) === key);
+  return isOfAll ? ` ${rows.length} of ${weights.length} rows read it most.` : "";
 }
 
 /** A sum, written as the term of the number that arrives, and what the others come to. */
