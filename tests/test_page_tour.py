@@ -304,6 +304,20 @@ def test_a_sentence_of_ones_own_is_walked_through_at_once_and_on_paper(
     assert [title.split(":")[0] for title in titles] == [f"{place} of 9" for place in range(1, 10)]
 
 
+def test_the_walk_names_a_word_that_the_model_does_not_know(
+    chromium: Browser, agreement_page: Path
+) -> None:
+    with page_in_browser(chromium, agreement_page, "#walk=6") as page:
+        wait_until(page, lambda: page.locator(CAPTION).count() == 1)
+        page.fill("#text", "the zebra near the houses ?")
+        problem = page.inner_text("#tour-problem")
+        assert problem == page.inner_text("#live-problem")
+        page.fill("#text", "the dog near the houses ?")
+        assert page.inner_text("#tour-problem") == ""
+
+    assert problem.startswith("This model does not know “zebra”.")
+
+
 def test_arrows_in_the_matrix_still_move_the_cell_where_there_is_a_walk(
     chromium: Browser, agreement_page: Path
 ) -> None:

@@ -8,7 +8,8 @@ function startTour(section) {
   button.addEventListener("click", () => goToStation(0, true));
   control("live").querySelector(".live-typed").append(button);
   const [live, paper] = ["tour-live", "tour-paper"].map((name) => element("div", { class: name }));
-  section.append(live, paper);
+  const problem = element("p", { id: "tour-problem" }, control("live-problem").textContent);
+  section.append(problem, live, paper);
   addEventListener("keydown", pressInTour);
   letSwipe(section);
   shownIn(["walk", "computed", "query", "head"], () => {
@@ -208,24 +209,20 @@ function stationOfLists(walked) {
   const caption = live.model.projected
     ? `${name} turns each vector into a query (what it looks for), a key (what it offers), a value.`
     : `In ${name} the vectors themselves are queries (what to look for), keys and values.`;
+  const origin = live.model.projected ? `, made of all ${inflow.length} numbers` : "";
   const isEven = rows.every(({ numbers }) => numbers.length === rows[0].numbers.length);
   return {
     name: "query, key, value",
     caption,
     number: travels(plainNumber(inflow[dimension % inflow.length]),
-      plainNumber(head.queries[query][dimension]), saidOfQuery(inflow, dimension)),
+      plainNumber(head.queries[query][dimension]),
+      `of the query ${inDimension(dimension)}${origin}`),
     scene: [
       rowOfTokens(walked, () => ""),
       ...(isEven ? [listsOf(rows, dimension)] : rows.map((row) => listsOf([row], dimension))),
     ],
   };
 }
-
-/** A number of a query is made of all numbers of the vector, where there are matrices. */
-const saidOfQuery = ({ length }, dimension) => {
-  const origin = live.model.projected ? `, made of all ${length} numbers` : "";
-  return `of the query ${inDimension(dimension)}${origin}`;
-};
 
 function stationOfScore(walked) {
   const { cell, vectors, who, whom, dimension, query } = walked;
