@@ -318,6 +318,24 @@ def test_the_walk_names_a_word_that_the_model_does_not_know(
     assert problem.startswith("This model does not know “zebra”.")
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_text_of_the_walk_is_small_or_wider_than_the_page(
+    chromium: Browser, agreement_page: Path, width: int
+) -> None:
+    sizes = """[...document.querySelectorAll(".tour-live :not(td *, td, th, th *)")].filter(each =>
+      [...each.childNodes].some(part => part.nodeType === 3 && part.textContent.trim()))
+      .map(each => parseFloat(getComputedStyle(each).fontSize)).filter(Boolean)"""
+    viewport: dict[str, Any] = {"viewport": {"width": width, "height": 844}}
+    with page_in_browser(chromium, agreement_page, **viewport) as page:
+        wait_until(page, lambda: page.locator("#start-tour").count() == 1)
+        page.click("#start-tour")
+        for _ in range(9):
+            wait_for_frames(page)
+            assert min(page.evaluate(sizes)) >= 15  # but in the cells of a table on a phone
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            page.keyboard.press("ArrowRight")
+
+
 def test_arrows_in_the_matrix_still_move_the_cell_where_there_is_a_walk(
     chromium: Browser, agreement_page: Path
 ) -> None:

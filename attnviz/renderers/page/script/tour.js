@@ -277,9 +277,8 @@ function stationOfScale(walked) {
   const hidden = head.scores[query].filter(Number.isNaN).length;
   const isDivided = vectors.divisors.length > 0;
   const changed = saidOfScale(cell.stages, vectors);
-  const noLater = "The mask hides later tokens: there are none.";
-  const after = state.causal ? noLater : "No token is hidden.";
-  const masked = hidden > 0 ? `The mask hides ${counted(hidden, "token", "tokens")}.` : after;
+  const rest = state.causal ? "The mask hides later tokens: there are none." : "Nothing is hidden.";
+  const masked = hidden > 0 ? `The mask hides ${counted(hidden, "token", "tokens")}.` : rest;
   const lines = sumsOfCell(cell, vectors).slice(1, -1);
   return {
     name: isDivided ? "divided, and masked" : "masked",

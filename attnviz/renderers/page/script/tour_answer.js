@@ -110,8 +110,7 @@ const namesTogether = (names) =>
 
 function askedAboutHeads(names) {
   const them = names.length > 1 ? "them" : "it";
-  const asked = `Does the answer need ${namesTogether(names)}?`;
-  return `${asked} Switch ${them} off, and look at the answer.`;
+  return `Does the answer need ${namesTogether(names)}? Switch ${them} off, and look at it.`;
 }
 
 function saidWithout(names, best, now) {
