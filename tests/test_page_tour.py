@@ -100,6 +100,12 @@ def test_the_numbers_of_the_walk_are_those_of_torch(
     walked = dict(zip(expected, map(last_number, names[3:8]), strict=True))
     for name, number in expected.items():
         assert walked[name] == pytest.approx(number, abs=0.51 if name == "answer" else 0.0051)
+    dimension = re.search(r"dimension (\d+)", names[1])
+    assert dimension is not None
+    assert last_number(names[1]) == pytest.approx(
+        float(trace.layers[1].layer_inputs[-1, int(dimension[1]) - 1]), abs=0.0051
+    )
+    assert "%" not in stations[6].caption
     assert trace.prediction is not None
     logit = float(trace.prediction.logits[-1].max())
     assert last_number(names[7].rsplit("→", 1)[0]) == pytest.approx(logit, abs=0.0051)
@@ -146,13 +152,18 @@ def test_of_vectors_and_temperatures_the_walk_says_what_is_true(
     chromium: Browser, agreement_page: Path
 ) -> None:
     cases = {
-        "walk=2": "Layer 0 has mixed in other tokens.",
-        "walk=2&off=L0H0,L0H1": "Layer 0 has changed it.",
+        "walk=2": "Layer 0 has mixed in other tokens: this is the second layer.",
+        "walk=2&off=L0H0,L0H1": "Layer 0 has changed it: this is the second layer.",
+        "walk=2&head=L0H1": "The number picks a row of 32 numbers.",
+        "walk=7": "The sums of the heads, times W_O, join the vector of",
+        "walk=8": "Next: the feed-forward layer, a norm. The last vector",
+        "walk=8&head=L0H1": "Next: the feed-forward layer, layer 1. The last vector",
         "walk=5": "divide by √16. Temperature 0.5 widens differences.",
         "walk=5&temperature=2": "divide by √16. Temperature 2 narrows differences.",
     }
     for address, phrase in cases.items():
-        with page_in_browser(chromium, agreement_page, f"#head=L1H1&{address}") as page:
+        place = address if "head=" in address else f"head=L1H1&{address}"
+        with page_in_browser(chromium, agreement_page, f"#{place}") as page:
             wait_until(page, lambda: page.locator(CAPTION).count() == 1)
             assert phrase in read_station(page).caption
 
@@ -168,6 +179,26 @@ def test_the_score_of_each_token_stands_below_it(chromium: Browser, agreement_pa
 
     printed = [float(text.replace("−", "-")) for text in texts]
     assert printed == pytest.approx(products, abs=0.051)
+
+
+@pytest.mark.parametrize("layer", range(2))
+@pytest.mark.parametrize("text", [AGREEMENT, "the dog ?"])
+def test_of_a_key_that_all_rows_read_most_the_walk_says_so(
+    chromium: Browser, agreement_page: Path, text: str, layer: int
+) -> None:
+    rows = library.trace(text, model="agreement")[layer, 0]
+    key = int(rows[-1].argmax())
+    can_read = rows[key:]  # the mask is causal
+    is_of_all = len(can_read) > 2 and bool((can_read.argmax(-1) == key).all())
+    said = f" {len(can_read)} of {len(rows)} rows read it most."
+    typed = text.replace(" ", "+").replace("?", "%3F")
+
+    with page_in_browser(chromium, agreement_page, f"#text={typed}&head=L{layer}H0&walk=4") as page:
+        wait_until(page, lambda: page.locator(CAPTION).count() == 1)
+        caption = read_station(page).caption
+
+    assert ("rows read it most" in caption) == is_of_all
+    assert caption.endswith(said) == is_of_all
 
 
 @pytest.mark.parametrize(
@@ -271,6 +302,38 @@ def test_a_sentence_of_ones_own_is_walked_through_at_once_and_on_paper(
     assert '"keys"' in before.caption
     assert '"dog"' in after.caption
     assert [title.split(":")[0] for title in titles] == [f"{place} of 9" for place in range(1, 10)]
+
+
+def test_the_walk_names_a_word_that_the_model_does_not_know(
+    chromium: Browser, agreement_page: Path
+) -> None:
+    with page_in_browser(chromium, agreement_page, "#walk=6") as page:
+        wait_until(page, lambda: page.locator(CAPTION).count() == 1)
+        page.fill("#text", "the zebra near the houses ?")
+        problem = page.inner_text("#tour-problem")
+        assert problem == page.inner_text("#live-problem")
+        page.fill("#text", "the dog near the houses ?")
+        assert page.inner_text("#tour-problem") == ""
+
+    assert problem.startswith("This model does not know “zebra”.")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_text_of_the_walk_is_small_or_wider_than_the_page(
+    chromium: Browser, agreement_page: Path, width: int
+) -> None:
+    sizes = """[...document.querySelectorAll(".tour-live :not(td *, td, th, th *)")].filter(each =>
+      [...each.childNodes].some(part => part.nodeType === 3 && part.textContent.trim()))
+      .map(each => parseFloat(getComputedStyle(each).fontSize)).filter(Boolean)"""
+    viewport: dict[str, Any] = {"viewport": {"width": width, "height": 844}}
+    with page_in_browser(chromium, agreement_page, **viewport) as page:
+        wait_until(page, lambda: page.locator("#start-tour").count() == 1)
+        page.click("#start-tour")
+        for _ in range(9):
+            wait_for_frames(page)
+            assert min(page.evaluate(sizes)) >= 15  # but in the cells of a table on a phone
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            page.keyboard.press("ArrowRight")
 
 
 def test_arrows_in_the_matrix_still_move_the_cell_where_there_is_a_walk(

@@ -553,11 +553,10 @@ function mixedValues(head, cells, vectors, query) {
     numbers: parts[place],
   }));
   const isWhole = order.length <= MOST_MIXED;
-  const sizes = [...sum].map(Math.abs);
   return {
     rows: [...shown, { name: isWhole ? "sum" : `sum of all ${order.length}`, numbers: sum }],
     sum,
-    largest: sizes.indexOf(Math.max(...sizes)),
+    largest: largestKey(sum.map(Math.abs)),
   };
 }
 

@@ -98,9 +98,10 @@ const askedOf = (ids) =>
 const problemLine = () => element("p", { id: "live-problem" });
 
 function showProblem(text) {
-  const line = control("live-problem");
-  if (!line) return;
-  line.textContent = text && `${text} Below is still “${shortened(state.text, 60)}”.`;
+  const lines = ["live-problem", "tour-problem"].map(control);
+  if (!lines[0]) return;
+  const says = text && `${text} Below is still “${shortened(state.text, 60)}”.`;
+  for (const line of lines) line?.replaceChildren(says);
   control("text").toggleAttribute("aria-invalid", text !== "");
 }
 

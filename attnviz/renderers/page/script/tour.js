@@ -8,7 +8,8 @@ function startTour(section) {
   button.addEventListener("click", () => goToStation(0, true));
   control("live").querySelector(".live-typed").append(button);
   const [live, paper] = ["tour-live", "tour-paper"].map((name) => element("div", { class: name }));
-  section.append(live, paper);
+  const problem = element("p", { id: "tour-problem" }, control("live-problem").textContent);
+  section.append(problem, live, paper);
   addEventListener("keydown", pressInTour);
   letSwipe(section);
   shownIn(["walk", "computed", "query", "head"], () => {
@@ -124,8 +125,7 @@ function walkedNumbers() {
   const cells = computedCells.get(state.head) ?? cellsOfComputed(head);
   const vectors = vectorsOfComputed(head);
   const cell = computedCell(state.head, cells, vectors, { query, key });
-  const terms = cell.terms.map(Math.abs);
-  const dimension = terms.indexOf(Math.max(...terms));
+  const dimension = largestKey(cell.terms.map(Math.abs));
   const side = readers(state.head);
   return {
     result, layer, head, query, key, cells, vectors, cell, dimension, side,
@@ -193,8 +193,9 @@ function saidOfLayersBelow(result, layer) {
   const { off } = choicesNow();
   const mixes = result.heads.slice(0, layer).some((each, below) =>
     each.some((_, head) => off.get(nameOfPlace(below, head)) !== "zero"));
-  const who = layer === 1 ? "Layer 0 has" : "The layers before have";
-  return ` ${who} ${mixes ? "mixed in other tokens" : "changed it"}.`;
+  const [who, where] = layer === 1
+    ? ["Layer 0 has", "the second layer"] : ["The layers before have", `layer ${layer}`];
+  return ` ${who} ${mixes ? "mixed in other tokens" : "changed it"}: this is ${where}.`;
 }
 
 function stationOfLists(walked) {
@@ -208,24 +209,20 @@ function stationOfLists(walked) {
   const caption = live.model.projected
     ? `${name} turns each vector into a query (what it looks for), a key (what it offers), a value.`
     : `In ${name} the vectors themselves are queries (what to look for), keys and values.`;
+  const origin = live.model.projected ? `, made of all ${inflow.length} numbers` : "";
   const isEven = rows.every(({ numbers }) => numbers.length === rows[0].numbers.length);
   return {
     name: "query, key, value",
     caption,
     number: travels(plainNumber(inflow[dimension % inflow.length]),
-      plainNumber(head.queries[query][dimension]), saidOfQuery(inflow, dimension)),
+      plainNumber(head.queries[query][dimension]),
+      `of the query ${inDimension(dimension)}${origin}`),
     scene: [
       rowOfTokens(walked, () => ""),
       ...(isEven ? [listsOf(rows, dimension)] : rows.map((row) => listsOf([row], dimension))),
     ],
   };
 }
-
-/** A number of a query is made of all numbers of the vector, where there are matrices. */
-const saidOfQuery = ({ length }, dimension) => {
-  const origin = live.model.projected ? `, made of all ${length} numbers` : "";
-  return `of the query ${inDimension(dimension)}${origin}`;
-};
 
 function stationOfScore(walked) {
   const { cell, vectors, who, whom, dimension, query } = walked;
@@ -239,17 +236,24 @@ function stationOfScore(walked) {
   };
   const score = sumWithTerm(cell.stages[0].value, largest, cell.terms.length - 1, "dimension");
   const each = isAdditive(vectors)
-    ? "Query and key make one number for each dimension."
-    : "Query times key, number by number.";
+    ? "Query and key make a number for each dimension"
+    : "Query times key, number by number";
   return {
     name: "the score",
-    caption: `${each} The sum is how well ${whom} suits ${who}.`,
+    caption: `${each}, summed: how well ${whom} suits ${who}.${saidOfAllRows(walked)}`,
     number: travels(pair[0], score.result, `${score.sign} ${score.written}`),
     scene: [
       rowOfTokens(walked, (place) => writtenProduct(vectors, query, place)),
       listsOf(rows, dimension),
     ],
   };
+}
+
+/** Of a key that wins in every row that sees it, a high score says little of the query. */
+function saidOfAllRows({ head: { scores, weights }, key }) {
+  const rows = weights.filter((_, row) => !Number.isNaN(scores[row][key]));
+  const isOfAll = rows.length > 2 && rows.every((row) => largestKey(row) === key);
+  return isOfAll ? ` ${rows.length} of ${weights.length} rows read it most.` : "";
 }
 
 /** A sum, written as the term of the number that arrives, and what the others come to. */
@@ -273,9 +277,8 @@ function stationOfScale(walked) {
   const hidden = head.scores[query].filter(Number.isNaN).length;
   const isDivided = vectors.divisors.length > 0;
   const changed = saidOfScale(cell.stages, vectors);
-  const noLater = "The mask hides later tokens: there are none.";
-  const after = state.causal ? noLater : "No token is hidden.";
-  const masked = hidden > 0 ? `The mask hides ${counted(hidden, "token", "tokens")}.` : after;
+  const rest = state.causal ? "The mask hides later tokens: there are none." : "Nothing is hidden.";
+  const masked = hidden > 0 ? `The mask hides ${counted(hidden, "token", "tokens")}.` : rest;
   const lines = sumsOfCell(cell, vectors).slice(1, -1);
   return {
     name: isDivided ? "divided, and masked" : "masked",
@@ -318,18 +321,17 @@ function stationOfShares(walked) {
 }
 
 function stationOfMixture(walked) {
-  const { cells, vectors, query, who, whom, share, name, head } = walked;
+  const { cells, vectors, query, share, name, head } = walked;
   const { rows, sum, largest } = mixedValues(state.head, cells, vectors, query);
   const instead = choicesNow().off.get(name);
   const leaves = instead === "mean" ? "the mean of all tokens" : "nothing";
-  const taken = `The sum is what ${who} takes along, ${percentText(share)} from ${whom}.`;
   const place = inDimension(largest);
   const mixed = mixtureAsSum(walked, sum[largest], largest);
   return {
     name: "the values, mixed",
     caption: instead
       ? `${name} is switched off: whatever it reads, it passes on ${leaves}.`
-      : `Each value counts by its share. ${taken}`,
+      : `Each value counts by its share. ${saidOfSum(walked)}`,
     number: instead
       ? travels(shareText(share), plainNumber(passedOn(walked)[largest]), `is passed on ${place}`)
       : travels(shareText(share), mixed.result, `${mixed.sign} ${mixed.written} ${place}`),
@@ -340,16 +342,25 @@ function stationOfMixture(walked) {
   };
 }
 
+/** What becomes of the sum in its own layer. */
+function saidOfSum({ layer, who }) {
+  const { blocks, heads: count, tensors } = live.model;
+  if (!blocks) return `The sum is what ${who} takes along.`;
+  const matrix = tensorsOfLayer(tensors, layer)("w_out") ? ", times W_O," : "";
+  const joins = count > 1 ? `sums of the heads${matrix} join` : `sum${matrix} joins`;
+  return `The ${joins} the vector of ${who}.`;
+}
+
 function mixtureAsSum({ vectors, query, key, share, head }, sum, dimension) {
   const value = valueOf(vectors, key)[dimension];
-  const [times, part] = [shareText(share), plainNumber(value)];
+  const product = productAsTerm([shareText(share), plainNumber(value)], share * value);
   const read = head.weights[query].filter((each) => each > 0).length;
-  return sumWithTerm(sum, {
-    written: `${times}·${inBrackets(part)}`,
-    value: printedNumber(times) * printedNumber(part),
-    exact: share * value,
-  }, read - 1, "token");
+  return sumWithTerm(sum, product, read - 1, "token");
 }
+
+const productAsTerm = ([one, other], exact) => ({
+  written: `${one}·${inBrackets(other)}`, value: printedNumber(one) * printedNumber(other), exact,
+});
 
 /** What a head adds to its token: the mixture, or what is in its place where it is switched off. */
 function passedOn({ head, name, query }) {

@@ -8,14 +8,10 @@ function scoredAnswer({ outflow, logits }, { place, answer, name, who }) {
   const end = outflow[place];
   const list = end.map((_, row) => lists.numbers[row * lists.columns + answer]);
   const terms = end.map((each, row) => each * list[row]);
-  const sizes = [...terms].map(Math.abs);
-  const dimension = sizes.indexOf(Math.max(...sizes));
+  const dimension = largestKey(terms.map(Math.abs));
   const pair = [end, list].map((numbers) => plainNumber(numbers[dimension]));
-  const sum = sumWithTerm(logits[place][answer], {
-    written: `${pair[0]}·${inBrackets(pair[1])}`,
-    value: pair.map(printedNumber).reduce((one, other) => one * other),
-    exact: terms[dimension],
-  }, terms.length - 1, "dimension");
+  const product = productAsTerm(pair, terms[dimension]);
+  const sum = sumWithTerm(logits[place][answer], product, terms.length - 1, "dimension");
   const written = sum.written + (bias ? " and a bias" : "");
   const rows = [
     { name: `last vector of ${who}`, numbers: end }, { name: `list of ${name}`, numbers: list },
@@ -51,10 +47,15 @@ function stationOfAnswer(walked) {
 
 /** What becomes of the mixture before an answer is read. */
 function saidOfWayOn({ layer, query }, place, who) {
-  const { layers, blocks } = live.model;
-  if (layer < layers - 1) return "Later layers go on.";
-  if (place !== query) return `The answer is read at ${who}.`;
-  return blocks ? "The sum joins the vector." : "The sum is the vector.";
+  const { layers, blocks, tensors } = live.model;
+  const later = layers - 1 - layer;
+  if (later === 0 && place !== query) return `The answer is read at ${who}.`;
+  const next = [
+    tensorsOfLayer(tensors, layer)("w_1") && "the feed-forward layer",
+    later > 0 && (later === 1 ? `layer ${layer + 1}` : "later layers"),
+    later === 0 && tensors.last_gain && "a norm",
+  ].filter(Boolean).join(", ");
+  return next ? `Next: ${next}.` : `The sum ${blocks ? "joins" : "is"} the vector.`;
 }
 
 const bestAnswers = (row) =>
@@ -109,8 +110,7 @@ const namesTogether = (names) =>
 
 function askedAboutHeads(names) {
   const them = names.length > 1 ? "them" : "it";
-  const asked = `Does the answer need ${namesTogether(names)}?`;
-  return `${asked} Switch ${them} off, and look at the answer.`;
+  return `Does the answer need ${namesTogether(names)}? Switch ${them} off, and look at it.`;
 }
 
 function saidWithout(names, best, now) {
