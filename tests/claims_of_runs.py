@@ -25,6 +25,7 @@ from attnviz.traces.inputs import build_source
 from attnviz.traces.origin import FromModel, resolved_settings
 from attnviz.traces.parts import PARTS_OF_ATTENTION, PARTS_OF_BLOCK
 from attnviz.traces.trace import Layer
+from attnviz.views.answer_tables import MAX_ANSWER_BARS
 from attnviz.views.grids.axes import GENERATED_NOTE, SUM_NOTES
 from attnviz.views.grids.description import describe
 from attnviz.views.grids.grid import Grid
@@ -1220,10 +1221,20 @@ def vectors_come_from_last_layer(statement: Statement, match: re.Match[str]) -> 
     return last == int(match[1]) and statement.layer.layer != last
 
 
-@claims(r"Each row of probabilities sums to 1|each answer with its probability")
+@claims(
+    r"Each row of probabilities sums to 1|each answer with its probability"
+    r"|bar = probability of the answer"
+)
 def probabilities_match(statement: Statement, match: re.Match[str]) -> bool:
     prediction = not_none(statement.trace.prediction)
     return bool(((prediction.probabilities - _probabilities(statement)).abs() < HALF / 10).all())
+
+
+@claims(r"all other answers: under 0\.5\s%")
+def unshown_answers_are_unlikely(statement: Statement, match: re.Match[str]) -> bool:
+    """Checks that at most as many answers are likelier as bars are drawn, where one is asked."""
+    asked = list(not_none(statement.trace.prediction).asked_positions)
+    return bool(((_probabilities(statement)[asked] >= 0.005).sum(-1) <= MAX_ANSWER_BARS).any())
 
 
 @claims(r"^scores = x W_answers( \+ b_answers)?$")

@@ -88,6 +88,7 @@ def test_the_right_weight_is_as_often_the_smallest_as_any_other(count: int) -> N
 def test_the_questions_of_the_course_are_others_for_another_seed_and_never_twice_the_same() -> None:
     course, sentences = read_course(), [Counter[str]() for _ in range(10)]
     places = {2: Counter[int](), 4: Counter[int]()}  # by the number of answers
+    own_keys = list[bool]()
     for seed in range(40):
         questions = build_quiz(course.with_seed(seed)).questions
         exercises = [build_exercise(each, 1) for each in questions]
@@ -95,7 +96,10 @@ def test_the_questions_of_the_course_are_others_for_another_seed_and_never_twice
         for at, question in enumerate(questions):
             sentences[at][not_none(question.row).trace.tokens.text] += 1
             places[question.count][question.answer] += 1
+        row = not_none(questions[1].row)
+        own_keys += [row.best == row.query] * (questions[1].kind == "token")
 
+    assert sum(own_keys) < len(own_keys) / 2
     assert all(max(counts.values()) <= 0.4 * 40 for counts in sentences)
     for answers, limit in CHI_SQUARE_LIMITS.items():
         assert chi_square(places[answers][place] for place in range(answers)) < limit
@@ -108,10 +112,12 @@ def test_the_mistake_that_gives_a_wrong_number_is_named() -> None:
     for question in questions_of_kind("weight", 60):
         row = not_none(question.row)
         scores, key = not_none(row.scores), not_none(question.key)
+        assert row.visible.all()  # so that the softmax is over all keys
         true = {
             "That is the share of the score itself, without exp.": max(scores[key], 0)
             / max(np.maximum(scores, 0).sum(), 1e-9),
-            "That is the softmax without the division by √d_k.": not_none(row.unscaled)[key],
+            "That divides by √d_k once more: these scores are scaled.": row.softmax(
+                scores / row.layer.head_dim**0.5)[key],
             "That is an even share: it ignores the scores.": 1 / row.visible.sum(),
             "That is the weight of all other tokens together.": 1 - row.weights[key],
             **{f'That is the weight of "{label}".': weight

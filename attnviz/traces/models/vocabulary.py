@@ -53,7 +53,7 @@ class Vocabulary:
         """Return the tokens of a text with the vocabulary's ids.
 
         Refuses words that it does not have. If no word of the text asks for an answer, the word in
-        `asks` is added at the end. A word that is to be predicted is labelled as a blank.
+        `asks` is added at the end. A word that is read as `asks` is labelled so.
         """
         if ARROW in self.ids:
             text = text.replace(TYPED_ARROW, ARROW)
@@ -61,7 +61,10 @@ class Vocabulary:
         if self.asks and not self.asked(tokens.ids):
             text = f"{text} {self.asks}"
             tokens = self._with_ids(tokenize(text, self.tokenizer, download=False))
-        return replace(self.as_read(tokens), text=tokens.text)
+        if not self.asks or self.predicts != "here":
+            return tokens
+        pairs, blank = zip(tokens.labels, tokens.ids, strict=True), self.ids[self.asks]
+        return replace(tokens, words=tuple(self.asks if at == blank else it for it, at in pairs))
 
     def asked(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Return the positions at which the model is asked for an answer.

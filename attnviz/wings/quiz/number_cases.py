@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -77,8 +78,8 @@ def _weight_cases(search: Search) -> Iterator[NumberCase]:
 
 def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[tuple[float, str]]:
     """Yield what mistakes give, each with its reply: the share of the scores without exp, the
-    softmax without √d_k, even weights, another key's weight, the rest of the row; then numbers
-    between, which no mistake gives.
+    softmax of scores divided by √d_k again, even weights, another key's weight, the rest of the
+    row; then numbers between, which no mistake gives.
     """
     assert row.scores is not None
     positive = np.maximum(row.scores, 0)
@@ -88,7 +89,8 @@ def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[tuple[float, str]
             "That is the share of the score itself, without exp.",
         )
     if row.unscaled is not None:
-        yield float(row.unscaled[key]), "That is the softmax without the division by √d_k."
+        twice = row.softmax(row.scores / sqrt(row.layer.head_dim))
+        yield float(twice[key]), "That divides by √d_k once more: these scores are scaled."
     yield _even_share(row)
     yield from _other_weights(row, key)
     right = float(row.weights[key])

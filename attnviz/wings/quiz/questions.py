@@ -90,7 +90,7 @@ def find_token_questions(search: Search) -> Iterator[Question]:
     """Yield a question for each row with a clear largest weight; the next largest is an answer.
 
     Of a model those come first of which its card says what the head does, and those last in which
-    a token attends to itself or the first one.
+    a token attends to itself or, in a model, to the first one.
     """
     for row in sorted(search.rows, key=lambda row: (_is_dull(row), not row.role)):
         others = [key for key in row.plain_keys if row.visible[key] and key != row.best]
@@ -112,12 +112,11 @@ def shuffled(search: Search, answers: Sequence[Answer]) -> tuple[Answer, ...]:
 
 
 def _is_dull(row: AttentionRow) -> bool:
-    """Return whether a row of a model goes to the token itself or the first, as many rows do; what
-    a card says that a head does is not dull.
+    """Return whether a row goes to the token itself or, in a model, to the first, as many rows do;
+    what a card says that a head does is not dull.
     """
-    if row.role:
-        return row.best == row.query
-    return not row.has_random_vectors and row.best in (row.query, 0)
+    is_first = row.best == 0 and not row.role and not row.has_random_vectors
+    return row.best == row.query or is_first
 
 
 def _tempting_keys(row: AttentionRow, others: Sequence[int]) -> list[int]:

@@ -129,12 +129,12 @@ def _context(row: AttentionRow) -> str:
         return f"{sentence} Model {trace.trained.name}."
     if model is None:
         return f"{sentence} Random vectors, seed {trace.origin.settings.seed}."
-    made = " was written by hand:" if model.by_hand else " learned"
-    about = f"{made} {model.about}" if model.about else ""
+    source = " was written by hand:" if model.by_hand else " learned this:"
+    about = f"{source} {model.about}" if model.about else ""
     asked = model.facts.get("asked")
     is_blank = trace.tokens.labels[row.query] == "?" and isinstance(asked, str)
     blank = f' At "?" it chooses the {asked}.' if is_blank else ""
-    return f"{sentence} Model {model.name}{about}.{blank}"
+    return f"{sentence} The model {model.name}{about}.{blank}"
 
 
 def _query(row: AttentionRow) -> str:
@@ -455,13 +455,16 @@ def _ask_head(question: Question, row: AttentionRow) -> str:
 
 
 def _head_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
-    """Return what the card of a small model says of the other head, if it does."""
+    """Return what the token gives the key of the right map in the other one, of a small model."""
     if row.trace.model is None or row.trace.model.by_hand:
         return ()
-    return tuple(
-        f"That is {each.head_name}, which {each.role}." if each is not row and each.role else ""
-        for each in question.heads
+    shares = [percent_text(float(each.weights[row.best])) for each in question.heads]
+    replies = (
+        f"That is {each.head_name}: there {_query(row)} gives {_key(row, row.best)} {share}."
+        for each, share in zip(question.heads, shares, strict=True)
     )
+    pairs = zip(question.heads, replies, strict=True)
+    return tuple("" if each is row else reply for each, reply in pairs)
 
 
 def _head_reason(question: Question, row: AttentionRow) -> str:
