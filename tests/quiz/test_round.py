@@ -61,15 +61,15 @@ def test_each_question_takes_one_key_and_the_score_comes_at_the_end() -> None:
 
 @pytest.mark.terminal
 def test_a_wrong_answer_is_named_and_listed_to_look_at_again() -> None:
-    second = exercises()[1]
-    wrong = next(at for at, reply in enumerate(second.replies) if reply)
-    option, right = second.lettered_options[wrong], second.right_option
-    keys = right_key(1), b"\n", str(wrong + 1).encode(), b"\n", right_key(3), b"\n"
+    third = exercises()[2]
+    wrong = next(at for at, reply in enumerate(third.replies) if reply)
+    option, right = third.lettered_options[wrong], third.right_option
+    keys = right_key(1), b"\n", right_key(2), b"\n", str(wrong + 1).encode(), b"\n"
     screen, status = play_quiz(*keys, columns=200)
 
     assert status == 0
-    assert f"✗ {option} is wrong. {second.replies[wrong]} Right: {right}\n" in screen
-    assert screen.endswith("2 of 3 answers right.\nTo look at again: 2.\n")
+    assert f"✗ {option} is wrong. {third.replies[wrong]} Right: {right}\n" in screen
+    assert screen.endswith("2 of 3 answers right.\nTo look at again: 3.\n")
 
 
 @pytest.mark.terminal
