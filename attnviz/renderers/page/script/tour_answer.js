@@ -110,7 +110,7 @@ const namesTogether = (names) =>
 
 function askedAboutHeads(names) {
   const them = names.length > 1 ? "them" : "it";
-  return `Does the answer need ${namesTogether(names)}? Switch ${them} off, and look at it.`;
+  return `Does the answer need ${namesTogether(names)}? Switch ${them} off and see.`;
 }
 
 function saidWithout(names, best, now) {
