@@ -1233,8 +1233,8 @@ def probabilities_match(statement: Statement, match: re.Match[str]) -> bool:
 @claims(r"all other answers: under 0\.5\s%")
 def unshown_answers_are_unlikely(statement: Statement, match: re.Match[str]) -> bool:
     """Checks that at most as many answers are likelier as bars are drawn, where one is asked."""
-    asked = list(not_none(statement.trace.prediction).asked_positions)
-    return bool(((_probabilities(statement)[asked] >= 0.005).sum(-1) <= MAX_ANSWER_BARS).any())
+    positions = list(not_none(statement.trace.prediction).asked_positions)
+    return bool(((_probabilities(statement)[positions] >= 0.005).sum(-1) <= MAX_ANSWER_BARS).any())
 
 
 @claims(r"^scores = x W_answers( \+ b_answers)?$")

@@ -190,7 +190,7 @@ def test_of_a_key_that_all_rows_read_most_the_walk_says_so(
     key = int(rows[-1].argmax())
     can_read = rows[key:]  # the mask is causal
     is_of_all = len(can_read) > 2 and bool((can_read.argmax(-1) == key).all())
-    said = f" {len(can_read)} of {len(rows)} rows read it most."
+    sentence = f" {len(can_read)} of {len(rows)} rows read it most."
     typed = text.replace(" ", "+").replace("?", "%3F")
 
     with page_in_browser(chromium, agreement_page, f"#text={typed}&head=L{layer}H0&walk=4") as page:
@@ -198,7 +198,7 @@ def test_of_a_key_that_all_rows_read_most_the_walk_says_so(
         caption = read_station(page).caption
 
     assert ("rows read it most" in caption) == is_of_all
-    assert caption.endswith(said) == is_of_all
+    assert caption.endswith(sentence) == is_of_all
 
 
 @pytest.mark.parametrize(
