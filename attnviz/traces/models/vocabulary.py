@@ -93,11 +93,8 @@ class Vocabulary:
             return tokens
         pairs = [*zip(tokens.labels, tokens.ids, tokens.spaced, strict=True)]
         labels = tuple(self.blank_labels.get(token_id, label) for label, token_id, _ in pairs)
-        text, typed = (
-            tokens.text,
-            tuple(piece.decode(errors="replace").strip() for piece in tokens.pieces),
-        )
-        if labels != typed:
+        text = tokens.text
+        if [label.encode() for label in labels] != [piece.strip() for piece in tokens.pieces]:
             spaces = [" " * (spaced and place > 0) for place, (*_, spaced) in enumerate(pairs)]
             text = "".join(map(str.__add__, spaces, labels))
         return replace(tokens, text=text, words=labels)
