@@ -444,7 +444,7 @@ OWN_SAMPLES: Mapping[str, Mapping[str, Sample]] = {
         "dim": Sample("16", other="4"),
         "tokenizer": Sample("words", other="chars"),
         "kv_heads": Sample("1", other="2"),
-        "soft_cap": Sample("5", other="2"),
+        "soft_cap": Sample("1.5", other="5"),
         "limit": Sample("5B", "lesson"),
     },
     "learn": {
