@@ -212,7 +212,9 @@ def test_any_text_is_cut_as_attnviz_cuts_it(
     assert len(texts) - len(cuts_without_room) > 25, cuts_without_room
     for text, cut in zip(texts, cuts, strict=True):
         if "problem" in cut:
-            assert "tokens, and there is room" in cut["problem"]
+            assert "tokens, and there is room" in cut["problem"] or (
+                tokenizer == "gpt2" and "may have a rare piece" in cut["problem"]
+            )
             continue
         tokens = tokenize(text, tokenizer)
         assert cut["ids"] == list(tokens.ids), text
@@ -225,17 +227,18 @@ def test_the_page_of_a_larger_model_has_frequent_pieces_and_those_of_its_text(
 ) -> None:
     text, larger_settings = "An oxymoronic tokenizer", {"layers": 2, "heads": 4, "dim": 32}
     page = live_page(text, **larger_settings)
-    texts = ["An oxymoronic zeppelin", "An oxymoronic tokenizer"]
+    texts = ["An oxymoronic cathedral", "An oxymoronic tokenizer"]
 
     rare_cut, own_cut = compute_in_page(chromium, page, tmp_path, texts)
     [small_cut] = compute_in_page(chromium, live_page(text), tmp_path, texts[:1])
+    long_pages = [live_page(" ".join(OTHER_TEXTS[:1] * count)) for count in (2, 3, 4)]
 
     assert rare_cut["problem"].startswith(
-        "“zeppelin” may have a rare piece: this page has the 17,000"
+        "“cathedral” may have a rare piece: this page has the 17,000"
     )
     assert own_cut["ids"] == list(tokenize(text, "gpt2").ids)
     assert small_cut["ids"] == list(tokenize(texts[0], "gpt2").ids)
-    assert len(page) <= 400_000
+    assert max(map(len, [page, *long_pages])) <= 400_000
 
 
 def test_the_moments_of_a_training_are_computed_too(chromium: Browser, tmp_path: Path) -> None:

@@ -92,16 +92,14 @@ def load_gpt2_encoding() -> tiktoken.Encoding:
 
 
 @cache
-def frequent_pieces(count: int | None = None) -> tuple[bytes, bytes]:
-    """Return the first `count` pieces of the vocabulary (without single bytes; None: all) in one
+def frequent_pieces(count: int) -> tuple[bytes, bytes]:
+    """Return the first `count` pieces of the vocabulary (without single bytes) in one
     text, and a Bloom filter that knows the others, by which a word that needs one of them is found.
 
     A piece is made of two that are more frequent, so a word without others is cut as by all.
     """
     ranks = merge_ranks(*(_read_gpt2_file(name) for name in GPT2_FILE_SHA256))
     pieces = sorted(ranks, key=ranks.__getitem__)
-    if count is None:
-        return BETWEEN_PIECES.join(pieces[256:]), b""
     filter_bits = BITS_OF_A_RARE_PIECE * (len(pieces) - count)
     filter_bytes = bytearray(filter_bits // 8)
     for piece in pieces[count:]:

@@ -22,9 +22,10 @@ from attnviz.wording.rules import check_rules
 
 MAX_LIVE_TOKENS = 128  # of a text that a page computes with every key press
 MAX_LIVE_NUMBERS = 60_000  # of a model: about 230 kB in a page
-FREQUENT_PIECES = 17_000  # of GPT-2's 50,257, which the page of a larger model has
-# Of a model without a block, which has more tables: all pieces take 250 kB, and a page has 400.
-MAX_NUMBERS_BESIDE_ALL_PIECES = 250
+FREQUENT_PIECES = 17_000  # of GPT-2's 50,257, which a page has, so that it stays within 400 kB
+MORE_FREQUENT_PIECES = 45_000  # in that of a small model without a block, which has more tables
+MAX_NUMBERS_BESIDE_MORE_PIECES = 250
+MAX_TOKENS_BESIDE_MORE_PIECES = 30
 NUMBERS_OF_A_HEAD = 50  # which its map and its names take the room of
 PROJECTION_NAMES = ("query", "key", "value", "out")
 
@@ -63,8 +64,10 @@ def build_live_model(trace: Trace) -> LiveModel:
     vocabulary = None if trace.model is None else trace.model.vocabulary
     places = [(0, layer.layer, head) for layer in trace.layers for head in range(layer.heads)]
     room = numbers + NUMBERS_OF_A_HEAD * len(places)
-    has_all_pieces = room <= MAX_NUMBERS_BESIDE_ALL_PIECES and trace.layers[0].block is None
-    pieces, rare, words = _packed_pieces(trace, None if has_all_pieces else FREQUENT_PIECES)
+    is_small = room <= MAX_NUMBERS_BESIDE_MORE_PIECES and trace.layers[0].block is None
+    is_short = len(trace.tokens) <= MAX_TOKENS_BESIDE_MORE_PIECES
+    count = MORE_FREQUENT_PIECES if is_small and is_short else FREQUENT_PIECES
+    pieces, rare, words = _packed_pieces(trace, count)
     return LiveModel(
         text=trace.text or "",
         tokenizer=trace.tokenizer,
@@ -88,14 +91,14 @@ def with_blanks(trace: Trace) -> Trace:
     return replace(trace, tokens=tokens, keys=keys)
 
 
-def _packed_pieces(trace: Trace, count: int | None) -> tuple[bytes, bytes, dict[str, Any]]:
-    """Return GPT-2's `count` most frequent pieces (None: all), a filter of the others, and the
-    pieces of the text's own words; nothing for another tokenizer.
+def _packed_pieces(trace: Trace, count: int) -> tuple[bytes, bytes, dict[str, Any]]:
+    """Return GPT-2's `count` most frequent pieces, a filter of the others, and the pieces of the
+    text's own words; nothing for another tokenizer.
     """
     if trace.tokenizer != "gpt2":
         return b"", b"", {}
-    words = {} if count is None else pieces_of_words(trace.text or "")
-    return *frequent_pieces(count), {"pieces": {"count": count, "words": words}}
+    words = {"count": count, "words": pieces_of_words(trace.text or "")}
+    return *frequent_pieces(count), {"pieces": words}
 
 
 def refuse_large_model(count: int) -> None:

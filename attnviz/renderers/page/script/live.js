@@ -126,7 +126,6 @@ function nounOfWords(words) {
 function knownWords() {
   const { vocabulary } = live.model;
   if (data.live.pieces) {
-    if (data.live.pieces.count === null) return []; // all of them
     const pieces = `GPT-2's ${grouped(data.live.pieces.count)} most frequent pieces`;
     const note = `This page knows ${pieces}: rare words, emoji and other scripts may be refused.`;
     return [element("p", { class: "caption" }, note)];
