@@ -28,6 +28,7 @@ from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.overview import Flag
 from attnviz.views.grids.scales import Scale
 from attnviz.views.heads.sentences import heads_text
+from attnviz.views.inspection.heatmap import BROAD_NOTE
 from attnviz.views.inspection.link_sentences import telling_link_sentence
 from attnviz.views.inspection.map_numbers import side_label
 from attnviz.views.view import (
@@ -60,7 +61,6 @@ STANDS_OUT_NOTE = (
     f"{percent_text(MIN_PATTERN_EXCESS)} of what is missing there to 1"
 )
 BROAD_RULE_NOTE = f"broad: its entropy is at least {share_text(MIN_BROAD_ENTROPY)} of the largest"
-BROAD_NOTE = "broad = entropy, as a share of the largest"
 COLUMN_NOTE = (
     "column = one token, neither the first nor a separator, that most tokens give their largest "
     "weight"

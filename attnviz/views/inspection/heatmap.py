@@ -11,6 +11,7 @@ from jaxtyping import Int
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
+from attnviz.analysis.inspection.patterns import BROAD_PATTERN
 from attnviz.analysis.inspection.weighted_maps import find_answer_gradients
 from attnviz.cells import FULL_SLICE, Cells, Patch
 from attnviz.heads.head import Head
@@ -57,6 +58,8 @@ UNIT_CAPTIONS = {
     "sentence": "weights are summed over the tokens of a sentence that is read: long ones get more"
 }
 OVERVIEW_NOTE = "each map: rows attend to columns"
+BROAD_NOTE = "broad = entropy, as a share of the largest"
+GROUPS_NOTE = "heads of a group (kv) share their keys and values"
 WEIGHT_LETTERS_NOTE = "letters: by weight alone"  # where gradients, which may be below 0, are shown
 
 
@@ -184,12 +187,19 @@ def heads_overview(
         refuse_logarithms(looking)
     first_map, prompt = maps[0], inspection.trace.prompt
     row_count, column_count = first_map.cells.shape
-    letter_notes = [WEIGHT_LETTERS_NOTE] if flags and looking.weigh == "gradient" else []
+    groups = _key_value_groups(maps)
+    notes = {
+        OVERVIEW_NOTE: True,
+        GROUPS_NOTE: groups,
+        BROAD_NOTE: any(flag.short == BROAD_PATTERN.short for flag in flags),
+        WEIGHT_LETTERS_NOTE: flags and looking.weigh == "gradient",
+    }
+    captions = [note for note, is_needed in notes.items() if is_needed]
     return Overview(
         title="all heads",
         rows=_overview_axis("layer", "L", layers),
         columns=_overview_axis("head", "H", heads),
-        groups=_key_value_groups(maps),
+        groups=groups,
         names=tuple(each.name for each in maps),
         map_cells=tuple((layers.index(layer), heads.index(head)) for layer, head in places),
         values=values,
@@ -201,7 +211,7 @@ def heads_overview(
         measure=measure_name(looking),
         share=looking.weigh == "weight" and all(each.are_shares for each in maps),
         bend="log" if looking.log else "root",
-        note=" · ".join((OVERVIEW_NOTE, *letter_notes, *map_captions(looking, maps))),
+        note=" · ".join((*captions, *map_captions(looking, maps))),
         flags=tuple(flags),
         kinds=tuple(kinds),
     )
