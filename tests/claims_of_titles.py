@@ -248,8 +248,8 @@ def rows_have_other_sums(trace: Trace, query: int | None, match: re.Match[str]) 
 
 @claims(
     "shares of 1",
-    pattern=rf"(?:In [\w ]+, )?(?:[Ee]ach token|{WHO}) divides its attention among "
-    r"(?:all (\d+) tokens?|the tokens that it may see)(?:: (every|the) row sums to 1)?",
+    pattern=rf"(?:In [\w ]+, )?(?:[Ee]ach token|{WHO}) divides its attention "
+    r"(?:between both|among (?:all (\d+)|the)) tokens?(?: that it may see)?(?:: (every|the) row sums to 1)?",
 )
 def attention_is_divided(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     rows = slice(None) if query is None else slice(query, query + 1)
@@ -258,7 +258,7 @@ def attention_is_divided(trace: Trace, query: int | None, match: re.Match[str]) 
     keys = trace.keys_of(trace.attention_layers[0])
     return (
         rows_sum_to_one(trace, query)
-        and (match[3] is None or (sees_all and int(match[3]) == len(keys)))
+        and ("may see" in match[0] or (sees_all and int(match[3] or 2) == len(keys)))
         and match[4] in (None, "the" if query is not None else "every")
     )
 

@@ -29,6 +29,7 @@ ANIMAL = "The animal didn't cross the street because it was too tired"
             "Each token gives itself 74 % or more: its vector matches itself best",
         ),
         (CAT, {}, "Each token divides its attention among all 9 tokens: every row sums to 1"),
+        ("a b", {}, "Each token divides its attention between both tokens: every row sums to 1"),
         (CAT, {"variant": "causal"}, "Each token attends only to itself and earlier tokens"),
         (
             CAT,

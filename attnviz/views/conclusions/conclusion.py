@@ -127,6 +127,10 @@ class AspectFacts:
         difference = float((weights[:, first] - weights[:, second]).abs().max())
         return (first, second) if second and difference <= MAX_EQUAL_DIFFERENCE else None
 
+    @property
+    def has_an_order(self) -> bool:
+        return len(self.comparison.alternatives[0].tokens) > 1
+
     def entropy(self, series: str) -> Pair:
         """Return the entropy of a row at the least and the greatest value of the sweep."""
         if self.sweep is None:  # of a single draw
@@ -171,7 +175,7 @@ ASPECT_TITLES: tuple[Finding[AspectFacts], ...] = (
     Finding("positions", lambda facts: facts.twins is not None, _twins_title),
     Finding(
         "positions",
-        lambda facts: facts.without_positions is not None,
+        lambda facts: facts.without_positions is not None and facts.has_an_order,
         lambda _: "Without positions, the order of the tokens changes no weight",
     ),
     Finding(

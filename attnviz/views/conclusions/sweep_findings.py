@@ -44,7 +44,8 @@ class SweepFacts:
     @property
     def noun(self) -> str:
         """What the sweep varies, as a phrase: `the number of heads`."""
-        return "the number of heads" if self.sweep.by == "heads" else sweep_positions(self.sweep)[1]
+        names = {"heads": "the number of heads", "temperature": "the temperature"}
+        return names.get(self.sweep.by) or sweep_positions(self.sweep)[1]
 
     @property
     def opening(self) -> str:

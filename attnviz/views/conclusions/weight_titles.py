@@ -388,10 +388,11 @@ def _mostly_itself_title(facts: ShownWeights) -> str:
 def _shares_title(facts: ShownWeights) -> str:
     """Return among how many tokens attention is divided: `Each token divides its attention among
     all 4 tokens: every row sums to 1`."""
-    whom = "the tokens that it may see"
+    whom = "among the tokens that it may see"
     if not facts.has_masked_keys:
-        whom = f"all {counted(len(facts.heads[0].keys), 'token')}"
-    text = f"{facts.reader} divides its attention among {whom}"
+        count = len(facts.heads[0].keys)
+        whom = "between both tokens" if count == 2 else f"among all {counted(count, 'token')}"
+    text = f"{facts.reader} divides its attention {whom}"
     if facts.of_one_head:
         return text
     return f"{text}: {'every' if facts.query is None else 'the'} row sums to 1"
