@@ -1007,6 +1007,27 @@ def heat_makes_even(evidence: Evidence, match: re.Match[str]) -> bool:
     return all(each[-1] > each[0] for each in medians)
 
 
+def narrower_heads_are_even(evidence: Evidence, match: re.Match[str]) -> bool:
+    unscaled = entropy_medians(evidence, "unscaled")
+    sweep, _, order = ordered_sweep(evidence)
+    scaled = sweep.curves["entropy"]["scaled"].double().numpy()[order]
+    low, high = np.quantile(scaled[-1] - scaled[0], [0.1, 0.9])
+    layers = [each.layer for each in evidence.comparison.alternatives]
+    widths = {layer.heads: layer.head_dim for layer in layers if layer is not None}
+    is_narrower = all(widths[a] > widths[b] for a, b in pairwise(sorted(widths)))
+    return bool(is_narrower and unscaled[-1] > unscaled[0] and low <= 1e-6 and high >= -1e-6)
+
+
+def masks_hide_later_tokens(evidence: Evidence, match: re.Match[str]) -> bool:
+    hiding, seeing = (re.findall("'(.+?)'", names) for names in match.groups())
+    for way in evidence.comparison.alternatives:
+        visible = evidence.visible_keys(way)
+        expected = np.tril(np.ones_like(visible)) if way.name in hiding else np.ones_like(visible)
+        if (way.name in hiding) == (way.name in seeing) or bool((visible != expected).any()):
+            return False
+    return True
+
+
 def texts_have_so_many_tokens(evidence: Evidence, match: re.Match[str]) -> bool:
     counts = {name: int(count) for count, name in re.findall(r"(\d+) in (\w+)", match[1])}
     tokens = {each.name: len(each.tokens) for each in evidence.comparison.alternatives}
@@ -1037,6 +1058,10 @@ ASPECT_CLAIMS: dict[str, Callable[[Evidence, re.Match[str]], bool]] = {
         wide_vectors_are_sharp
     ),
     "The higher the temperature, the more even the attention": heat_makes_even,
+    "Without √d_k, narrower heads attend more evenly; with it, no clear change": (
+        narrower_heads_are_even
+    ),
+    "(.+) hides? later tokens; (.+) sees? all": masks_hide_later_tokens,
     r"The same text is cut into different tokens: (.+)": texts_have_so_many_tokens,
     "Another seed, another pattern: these are random vectors": patterns_differ,
     "(One|Two|Three) common mistakes? lets? hidden tokens through": mistakes_leak,

@@ -249,7 +249,8 @@ def rows_have_other_sums(trace: Trace, query: int | None, match: re.Match[str]) 
 @claims(
     "shares of 1",
     pattern=rf"(?:In [\w ]+, )?(?:[Ee]ach token|{WHO}) divides its attention "
-    r"(?:between both|among (?:all (\d+)|the)) tokens?(?: that it may see)?(?:: (every|the) row sums to 1)?",
+    r"(?:between both|among (?:all (\d+)|the)) tokens?(?: that it may see)?"
+    r"(?:: (every|the) row sums to 1)?",
 )
 def attention_is_divided(trace: Trace, query: int | None, match: re.Match[str]) -> bool:
     rows = slice(None) if query is None else slice(query, query + 1)

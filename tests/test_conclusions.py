@@ -300,13 +300,13 @@ def test_that_dividing_scores_makes_no_row_sharper_needs_no_seeds() -> None:
     )
     cold_view = compare(TEXT, by="temperature", values=["1e-4", "1e-3"]).view(repeats=20)
     assert cold_view.headline == (
-        "Over 20 seeds, as the temperature goes from 0.0001 to 0.001, the entropy of a row stays at 0 "
-        "bits unscaled; scaled, it can only rise (0 and 1.3e-37 bits)"
+        "Over 20 seeds, as the temperature goes from 0.0001 to 0.001, the entropy of a row stays "
+        "at 0 bits unscaled; scaled, it can only rise (0 and 1.3e-37 bits)"
     )
     assert cold_view.closing[-1] == (
-        "Over 20 seeds, as the temperature goes from 0.0001 to 0.001, the spread of unscaled scores "
-        "falls from 25715 to 2571 and the entropy of a row stays at 0 bits; scaled, the spread "
-        "falls from 9091 to 909 and the entropy can only rise (0 and 1.3e-37 bits)."
+        "Over 20 seeds, as the temperature goes from 0.0001 to 0.001, the spread of unscaled "
+        "scores falls from 25715 to 2571 and the entropy of a row stays at 0 bits; scaled, the "
+        "spread falls from 9091 to 909 and the entropy can only rise (0 and 1.3e-37 bits)."
     )
 
 

@@ -22,6 +22,7 @@ from attnviz.analysis.seeds import Repeats, Sweep, has_random_weights
 from attnviz.heads.side import token_side
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.long_weights import LongWeights
+from attnviz.views.attention_facts import MaskShape, find_mask_shapes
 from attnviz.views.conclusions.findings import (
     Finding,
     Pair,
@@ -131,6 +132,23 @@ class AspectFacts:
     def has_an_order(self) -> bool:
         return len(self.comparison.alternatives[0].tokens) > 1
 
+    @property
+    def names_by_mask(self) -> tuple[list[str], list[str]]:
+        """The names of the alternatives that hide later tokens and no others, and of those that
+        hide none; empty if any has another mask."""
+        names: dict[MaskShape, list[str]] = {
+            MaskShape(causal=True): [],
+            MaskShape(causal=False): [],
+        }
+        for way in self.comparison.alternatives:
+            shapes = find_mask_shapes(() if way.layer is None else [way.layer]).values()
+            for shape in shapes or [None]:
+                if shape not in names:
+                    return [], []
+                names[shape].append(f"'{way.name}'")
+        hiding, seeing = names.values()
+        return hiding, seeing
+
     def entropy(self, series: str) -> Pair:
         """Return the entropy of a row at the least and the greatest value of the sweep."""
         if self.sweep is None:  # of a single draw
@@ -164,6 +182,13 @@ def _twins_title(facts: AspectFacts) -> str:
     return f"Without positions, {and_list(names)} have the same row"
 
 
+def _masks_title(facts: AspectFacts) -> str:
+    hiding, seeing = facts.names_by_mask
+    hide = "hides" if len(hiding) == 1 else "hide"
+    see = "sees" if len(seeing) == 1 else "see"
+    return f"{and_list(hiding)} {hide} later tokens; {and_list(seeing)} {see} all"
+
+
 def _token_counts_title(facts: AspectFacts) -> str:
     ways = facts.comparison.alternatives
     counts = [f"{len(each.tokens):,} in {each.name}" for each in ways]
@@ -188,6 +213,14 @@ ASPECT_TITLES: tuple[Finding[AspectFacts], ...] = (
         lambda facts: min(facts.entropy(each).direction for each in ("unscaled", "scaled")) > 0,
         lambda _: "The higher the temperature, the more even the attention",
     ),
+    Finding(
+        "heads",
+        lambda facts: (
+            (facts.entropy("unscaled").direction, facts.entropy("scaled").direction) == (1, 0)
+        ),
+        lambda _: "Without √d_k, narrower heads attend more evenly; with it, no clear change",
+    ),
+    Finding("variant", lambda facts: all(facts.names_by_mask), _masks_title),
     Finding(
         "tokenizer",
         lambda facts: len({len(each.tokens) for each in facts.comparison.alternatives}) > 1,
