@@ -59,7 +59,7 @@ BYTES_OF_A_NUMBER = 3.8  # of the last moment, in 24 bits, packed
 BYTES_BY_BITS = {16: 2.7, 8: 1.36}  # of a number of the moments before
 FEWEST_MOMENTS = 3  # before the last: if fewer have room in 16 bits, they have 8
 STEP_SHARE_OF_FILM = 0.5  # how much of a film's pace follows steps; the rest follows the weights
-SCORE_NOTE = "score = mean share of attention on the right token"
+SCORE_NOTE = "mean share of attention on the right token"
 
 
 def view(
@@ -285,7 +285,9 @@ def learned_curves(
     ]
     shares = (*lines, _moment_curve("accuracy", measures["accuracy"], plain=True))
     title = "scores and accuracy" if reading_scores else "accuracy"
-    note = f"{f'{SCORE_NOTE} · ' if reading_scores else ''}{title} {_held_out_text(learned)}"
+    note = (
+        f"{f'score = {SCORE_NOTE} · ' if reading_scores else ''}{title} {_held_out_text(learned)}"
+    )
     loss = (_moment_curve("loss", measures["loss"], plain=True),)
     return [
         Curves("loss", "step", steps, loss, "", ticks, moment_count),
