@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from attnviz import compare, trace
+from attnviz.views.grids.grid import Grid
+from attnviz.views.view import View
 from tests import not_none
 
 CAT = "the cat chased the mouse because it was hungry"
@@ -84,3 +86,48 @@ def test_heads_that_are_off_already_are_those_that_are_compared() -> None:
     assert [each.name for each in comparison.alternatives] == [
         "none", "L1H0", "L1H1", "L1H0+L1H1"
     ]  # fmt: skip
+
+
+# What a title is about is framed.
+
+
+def frames_by_title(view: View) -> dict[str, tuple[tuple[int, int, int], ...]]:
+    grids = (panel for panel in view.picture.panels if isinstance(panel, Grid))
+    return {grid.title: grid.marks for grid in grids if grid.marks}
+
+
+def test_what_is_read_for_the_answer_is_framed_in_each_head_that_the_title_names() -> None:
+    result = trace("bdacbda", model="induction")
+    frames = frames_by_title(result.view())
+
+    assert result.view().headline.startswith('L1H0 and L1H3 find the earlier "a" (3) and read "c"')
+    assert [*frames] == ["weights L1H0", "weights L1H3"]
+    for head, name in ((0, "weights L1H0"), (3, "weights L1H3")):
+        row = result.layers[1].attended.mixing[head, 6]
+        assert frames[name] == ((6, int(row.argmax()), int(row.argmax()) + 1),)
+    assert frames_by_title(trace("bdacbda").view()) == {}
+
+
+def test_equal_rows_without_positions_are_framed_there_alone() -> None:
+    comparison = compare("the dog bites the man", by="positions", tokenizer="words")
+
+    assert frames_by_title(comparison.view()) == {"none": ((0, 0, 5), (3, 0, 5))}
+    assert frames_by_title(comparison.view(query="dog")) == {}
+
+
+def test_the_largest_change_to_a_shared_word_is_framed() -> None:
+    texts = [f"The trophy does not fit because it is too {word}" for word in ("big", "small")]
+    first, second = (trace(text, model="minilm") for text in texts)
+    view = compare(first, second, query="it").view()
+    [(title, [(row, column, end)])] = frames_by_title(view).items()
+    [difference] = [each for each in view.grids() if each.title == title]
+    shared = [
+        at
+        for at, label in enumerate(difference.columns.labels)
+        if "/" not in label and not label.startswith("[")
+    ]
+
+    assert end == column + 1
+    assert column == max(shared, key=lambda at: abs(difference.values[row, at]))
+    assert "framed = the largest change in 72 heads" in view.picture.caption
+    assert "framed" not in view.screen.caption

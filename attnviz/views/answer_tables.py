@@ -32,6 +32,7 @@ from attnviz.wording.words import and_list, bidi_isolated, listed_label, or_list
 RANK_TITLES = ("1st", "2nd", "3rd")  # columns of a table of answers
 MIN_NAMED_PROBABILITY = 0.005  # less likely answers are not mentioned
 MAX_ANSWER_BARS = 10
+MAX_QUOTED_TOKENS = 20  # of a text that stands below its answers
 MAX_LISTED_ANSWERS = 24  # in a sentence
 MAX_NAMED_ASKING = 8  # more words or positions that ask for an answer are counted
 PREDICTION_SUBJECTS: dict[Predicts, str] = {
@@ -180,6 +181,8 @@ def ways_answer_bars(
     axis = plain_axis("answer", [listed_label(predictions[0].answers[answer]) for answer in order])
     position_text = _answer_position_text(predictions[0], ways[0][1].tokens, position)
     note = f"bar = probability of the answer {position_text.lower()}"
+    if len(ways[0][1].tokens) <= MAX_QUOTED_TOKENS:
+        note += f" in “{ways[0][1].text}”"
     measure, remarks = plain_axis("measure", ["probability"]), ("",) * len(order)
     bars = []
     for (name, _), row in zip(ways, probabilities, strict=True):
@@ -221,7 +224,11 @@ def answer_flips_finding(ways: Sequence[tuple[str, Trace]], base: Trace, query: 
     text = f'Without {name} the model says {answer}, not "{base_answer}"'
     if not unchanged_names:
         return text
-    return f'{text}; without {or_list(unchanged_names)} it still says "{base_answer}"'
+    # "Without L0H0 or L0H1" would mean without both.
+    ways_alone = [f"without {each}" for each in unchanged_names]
+    if and_list(unchanged_names) == name:
+        ways_alone = ["without only one of them"]
+    return f'{text}; {or_list(ways_alone)} it still says "{base_answer}"'
 
 
 def quoted_answer(prediction: Prediction, position: int, answer: int | None = None) -> str:

@@ -82,7 +82,9 @@ class ComparedHeads:
     @property
     def suffixes(self) -> list[str]:
         """What follows the name of an alternative in the title of each head's map."""
-        return ["" if head is None else f" · head {head}" for head in self.numbers]
+        trace, number = self.comparison.base.trace, self.comparison.base.number
+        place = "head " if trace is None or len(trace.layers) == 1 else f"L{number}H"
+        return ["" if head is None else f" · {place}{head}" for head in self.numbers]
 
     @cached_property
     def long_heads(self) -> list[list[Head]]:

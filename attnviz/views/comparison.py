@@ -44,6 +44,7 @@ from attnviz.views.comparison_data import (
     explore_comparison,
 )
 from attnviz.views.conclusions.conclusion import (
+    AspectFacts,
     conclusion,
     largest_change_sentences,
     long_conclusion,
@@ -334,7 +335,12 @@ def _comparison_picture(heads: ComparedHeads, *, charts: bool) -> list[Group]:
     Differences are left out where heads are switched off and where there are more than
     MAX_DIFFERENCE_PANELS panels of weights, or more than two if `charts` (curves) are drawn too.
     """
-    comparison, weights, differences = heads.comparison, heads.weights, heads.differences
+    comparison, differences = heads.comparison, heads.differences
+    facts = AspectFacts(comparison, None)
+    weights = [
+        [replace(grid, marks=facts.twin_rows * (way is facts.without_positions)) for grid in grids]
+        for way, grids in zip(comparison.alternatives, heads.weights, strict=True)
+    ]
     count = len(weights) * len(heads.numbers)
     if comparison.by == ABLATION_ASPECT or count > (2 if charts else MAX_DIFFERENCE_PANELS):
         differences = [[] for _ in weights]

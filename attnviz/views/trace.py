@@ -26,7 +26,7 @@ from attnviz.views.answer_tables import (
     changed_answer_groups,
 )
 from attnviz.views.attention_facts import do_rows_sum_to_one, has_mask
-from attnviz.views.conclusions.weight_titles import head_weights_title
+from attnviz.views.conclusions.weight_titles import cells_in_title, head_weights_title
 from attnviz.views.drawing_ways import (
     SEGMENT_RULES,
     choose_way,
@@ -303,6 +303,8 @@ def _screen_and_picture(
     if query is None:
         screen = part_groups(trace, show or _default_parts(trace))
         picture = add_role_titles(trace, equation_groups(trace, show or PICTURE_PARTS))
+        if not show:
+            picture = [_with_marks(group, cells_in_title(trace)) for group in picture]
     elif tuple(show or ()) == ANSWER_PARTS and drawing_way == "heatmap":
         screen = picture = [Group("prediction", (answer_bars(trace, query),))]
     elif show and drawing_way == "heatmap":
@@ -319,6 +321,19 @@ def _screen_and_picture(
         picture = arcs_groups(weights, query, _head_commands(trace, query, as_="arcs"))
     answers = [Group("prediction", (best_answers_grid(trace, query),))] if predict else []
     return [*screen, *answers], [*picture, *answers]
+
+
+def _with_marks(group: Group, cells: Mapping[str, tuple[int, int]]) -> Group:
+    """Return a group of weights with a frame around the cell of each head that is named."""
+    by_title = {f"weights {name}".strip(): cell for name, cell in cells.items()}
+
+    def mark(panel: Grid) -> Grid:
+        if panel.title not in by_title:
+            return panel
+        row, column = by_title[panel.title]
+        return replace(panel, marks=((row, column, column + 1),))
+
+    return group.with_panels(mark)
 
 
 def _head_commands(trace: Trace, query: int | None, **drawing: str) -> dict[str, str]:

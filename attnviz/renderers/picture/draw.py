@@ -29,6 +29,7 @@ from attnviz.renderers.colors import (
 )
 from attnviz.renderers.picture.items import (
     HAIRLINE,
+    MARK_OUTLINE,
     Arc,
     Block,
     Box,
@@ -156,6 +157,10 @@ def _draw_panel(figure: Figure, layout: Layout, panel: Panel, look: Look) -> Non
     if panel.number_size and look.numbers is not False:
         _draw_numbers(axes, panel, rgb)
     _draw_borders(axes, grid, colors)
+    if grid.marks:
+        frames = _cells_path(grid.marks)
+        style = {"edgecolor": colors.series[0], "linewidth": MARK_OUTLINE, "clip_on": False}
+        axes.add_patch(PathPatch(frames, facecolor="none", **style))
     if grid.is_all_off and len(grid.rows) > 1:
         axes.plot([0, len(grid.columns)], [len(grid.rows), 0], color=colors.faint, linewidth=1.2)
     axes.set(xlim=(0, len(grid.columns)), ylim=(len(grid.rows), 0))

@@ -15,6 +15,7 @@ from attnviz.views.grids.scales import Scale
 Box = tuple[float, float, float, float]  # left, bottom, width, height
 Point = tuple[float, float]
 MIN_NUMBER_POINTS = 5.5  # points
+MARK_OUTLINE = 2.5  # points: around cells that a title or a product is about
 HAIRLINE = 0.5  # points, at every scale: the line that ties a label to its place
 LENGTHS = ("x", "y", "size", "width", "head", "outlined", "fitting", "smallest")  # fields of items
 

@@ -12,6 +12,7 @@ from itertools import chain
 import numpy as np
 
 from attnviz.renderers.picture.items import (
+    MARK_OUTLINE,
     MIN_NUMBER_POINTS,
     Block,
     Box,
@@ -43,7 +44,6 @@ NUMBER_HEIGHT = 0.7  # and of its height
 MAX_NUMBERED_CELLS = 2500  # cells: among more no number can be read
 # More than there are on a page of many heads, of which each is asked for in turn
 CACHED_GRIDS = 512
-MARK_OUTLINE = 2.5  # points: around a row, a column, and the cell that these make
 BAR_NUMBER_SHARES = (0.0, 0.5, 1.0)
 # In letters of the labels beside it:
 BAR_WIDTH, BAR_GAP, BAR_NUMBER_GAP = 1.0, 1.2, 0.4  # a colour bar, and the room on either side

@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from attnviz.errors import AttnvizError, opt, warn_with_note
 from attnviz.renderers import PAGE_PLACEHOLDER
 from attnviz.renderers.look import SLIDE_LABEL_POINTS, USUAL_TEXT, TextSize
@@ -57,6 +59,7 @@ NO_LABELS_NOTE = (
     "there is no room for labels of {points:g} points on {inches}: panels stand without them; a "
     f"larger {opt.size} or fewer heads make room"
 )
+EASY_NUMBERS = 1.2  # times the smallest letters: below, only marked cells have numbers
 BARE_PANELS_GAP = 0.4  # of the usual gap, between panels without labels
 NATURAL_SCALE = 0.62  # of the letters of a slide: a picture of its own size is smaller
 GROWING_ROUNDS = 8  # rounds in which letters and page grow with each other
@@ -366,7 +369,18 @@ def _panel_items(panels: PanelRows, boxes: Sequence[Box]) -> Items:
             key = (content.scale, content.cells.shape)
             fitting[key] = min(panel.fitting, fitting.get(key, panel.fitting))
             items.append(panel)
+    has_marks = any(isinstance(item, Panel) and item.grid.marks for item in items)
     for item in items:
         if isinstance(item, Panel):
             item = replace(item, fitting=fitting[item.grid.scale, item.grid.cells.shape])
+            if has_marks and item.number_size < EASY_NUMBERS * panels.style.smallest:
+                item = replace(item, numbers=_marked_numbers(item))
         yield item
+
+
+def _marked_numbers(panel: Panel) -> np.ndarray:
+    """Return the numbers of marked cells alone: many small ones would hide what is marked."""
+    numbers = np.full_like(panel.numbers, "")
+    for row, start, end in panel.grid.marks:
+        numbers[row, start:end] = panel.numbers[row, start:end]
+    return numbers

@@ -129,6 +129,14 @@ class AspectFacts:
         return (first, second) if second and difference <= MAX_EQUAL_DIFFERENCE else None
 
     @property
+    def twin_rows(self) -> tuple[tuple[int, int, int], ...]:
+        """The runs of cells that are these rows; empty where the title is not about them."""
+        comparison = self.comparison
+        if comparison.by != "positions" or comparison.query is not None or self.twins is None:
+            return ()
+        return tuple((row, 0, comparison.base.weights.shape[-1]) for row in self.twins)
+
+    @property
     def has_an_order(self) -> bool:
         return len(self.comparison.alternatives[0].tokens) > 1
 

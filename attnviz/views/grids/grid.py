@@ -68,6 +68,8 @@ class Grid:
     off: tuple[bool, ...] = ()  # for each row, whether its head is switched off; empty: none is
     keeps_last: bool = False  # where rows have no room, the first are left out, not the last
     is_list: bool = False  # a column for each row in a terminal where its words are too wide
+    # Runs of cells that the title is about, which a picture frames: row, first column, end.
+    marks: tuple[tuple[int, int, int], ...] = ()
 
     def __repr__(self) -> str:
         """`<Grid 'weights': 4 × 4>`"""
@@ -106,11 +108,13 @@ class Grid:
             cells=StoredCells(patch.values, patch.hidden),
             words=tuple(row_words[columns] for row_words in self.words[rows]),
             off=self.off[rows],
+            marks=(),
         )
 
     def turned(self) -> Grid:
         cells = StoredCells(self.values.T, self.hidden.T)
-        return replace(self, rows=self.columns, columns=self.rows, cells=cells, share=False)
+        turned = replace(self, rows=self.columns, columns=self.rows, cells=cells)
+        return replace(turned, share=False, marks=())
 
     def text_with_word(self, row: int, column: int, number: str) -> str:
         """Return `number` (the text of a cell's number), after the cell's word if the grid has

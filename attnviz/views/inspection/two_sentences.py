@@ -272,13 +272,24 @@ def _picture_maps(sentences: TraceComparison) -> Group:
     if sentences.query is None:
         has_two_texts = not sentences.is_one_sentence
         return Group("alternatives", tuple(sentence_grids)) if has_two_texts else maps
+    difference = _with_largest_change(sentences, difference)
     if _has_unpaired_keys(sentences) or len({grid.columns.border for grid in sentence_grids}) > 1:
-        return maps
+        return replace(maps, panels=(*sentence_grids, difference))
     panels = (
         replace(grid, columns=replace(difference.columns, border=grid.columns.border))
         for grid in (*sentence_grids, difference)
     )
     return replace(maps, panels=tuple(panels))
+
+
+def _with_largest_change(sentences: TraceComparison, difference: Grid) -> Grid:
+    """Return the row of the head that changes most, with a frame around the change of a word that
+    both sentences have."""
+    change, count = sentences.heads[0].largest_shared, len(sentences.heads)
+    if change is None or count == 1:
+        return difference
+    note = f"{difference.note} · framed = the largest change in {count} heads to a shared word"
+    return replace(difference, note=note, marks=((0, change.column, change.column + 1),))
 
 
 def _sentence_map(sentences: TraceComparison, attention_map: Head, index: int) -> Grid:
