@@ -182,7 +182,7 @@ def _matrix_contents(
     return Contents(
         headline=headline,
         screen=[*screen, charts],
-        picture=[*picture, charts],
+        picture=picture if _maps_suffice(comparison) and picture else [*picture, charts],
         closing=(*closing_sentences, finding),
         data=build_comparison_data(comparison, sweep, repeated, finding),
         slides=lambda: Excerpt((*slides, charts), ""),
@@ -349,7 +349,7 @@ def _comparison_picture(heads: ComparedHeads, *, charts: bool) -> list[Group]:
         table = tuple(grid for pair in pairs for grids in pair for grid in grids)
         return [Group("alternatives", table, kind="table", column_count=len(heads.numbers))]
     panels = tuple(chain.from_iterable(weights))
-    if charts:
+    if charts and not _maps_suffice(comparison):
         scaling = scaling_name(comparison)
         panels = tuple(replace(panel, title=f"{panel.title}, {scaling}") for panel in panels)
     if len(panels) == 2:
@@ -362,6 +362,11 @@ def _comparison_picture(heads: ComparedHeads, *, charts: bool) -> list[Group]:
         for index, panel in enumerate(panels)
     )
     return [Group("alternatives", panels, below if any(below) else (), kind="rows")]
+
+
+def _maps_suffice(comparison: Comparison) -> bool:
+    """Whether the maps of one seed show what the title says: a picture then needs no curves."""
+    return comparison.by == "temperature" and not comparison.is_long
 
 
 def _alibi_note(comparison: Comparison, index: int) -> str:
