@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -203,28 +203,16 @@ def head_sight(trace: Trace, layer: Layer, head: int) -> Sight:
     return sights[layer.layer][head] if sights else FULL_SIGHT
 
 
-def sight_sentences(trace: Trace, layer: Layer, heads: Sequence[int]) -> tuple[str, ...]:
-    """Return sentences on which keys these heads may attend to; heads with the same mask share one,
-    heads without a mask have none.
+def sentences_by_heads(
+    trace: Trace, layer: Layer, heads: Sequence[int], text_of: Callable[[Sight], str]
+) -> tuple[str, ...]:
+    """Return `In head 0 and head 1, ….` for each different text on the sight of these heads; heads
+    with an empty text are left out.
+
+    `text_of` is `sight_text` (which keys they may attend to) or `preferences_text` (what is added
+    to their scores).
     """
-    return _sentences_by_heads(
-        {head: _sight_text(head_sight(trace, layer, head)) for head in heads}
-    )
-
-
-def preference_sentences(trace: Trace, layer: Layer, heads: Sequence[int]) -> tuple[str, ...]:
-    """Return sentences on what is added to the scores of these heads; heads with the same additions
-    share one, heads without any have none.
-    """
-    return _sentences_by_heads(
-        {head: _preferences_text(head_sight(trace, layer, head)) for head in heads}
-    )
-
-
-def _sentences_by_heads(text_by_head: dict[int, str]) -> tuple[str, ...]:
-    """Return `In head 0 and head 1, ….` for each different text; heads with an empty text are left
-    out.
-    """
+    text_by_head = {head: text_of(head_sight(trace, layer, head)) for head in heads}
     heads_by_text = {
         text: [head for head in text_by_head if text_by_head[head] == text]
         for text in text_by_head.values()
@@ -236,7 +224,7 @@ def _sentences_by_heads(text_by_head: dict[int, str]) -> tuple[str, ...]:
     )
 
 
-def _sight_text(sight: Sight) -> str:
+def sight_text(sight: Sight) -> str:
     """Return which words a head may attend to, as a clause; empty for all words."""
     reads_itself = sight.itself is not None
     if sight.sees == "all":
@@ -244,7 +232,7 @@ def _sight_text(sight: Sight) -> str:
     return f"a word may read {'itself and' if reads_itself else 'only'} the words {sight.sees} it"
 
 
-def _preferences_text(sight: Sight) -> str:
+def preferences_text(sight: Sight) -> str:
     """Return what is added to or subtracted from scores, as a clause; empty for nothing."""
     parts = []
     if sight.itself:

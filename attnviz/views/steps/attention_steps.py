@@ -26,7 +26,7 @@ from attnviz.views.grids.section import (
 from attnviz.views.head_vectors import score_name
 from attnviz.views.heads.sentences import quoted_token
 from attnviz.views.notes import heads_off_vectors_note
-from attnviz.views.origin_words import sight_sentences
+from attnviz.views.origin_words import sentences_by_heads, sight_text
 from attnviz.views.reading import token_axis
 from attnviz.views.steps import step_sums, trained
 from attnviz.views.steps.scene import Scene, parameter_count_text
@@ -103,7 +103,7 @@ def _mask_description(scene: Scene) -> str:
     if model_text:
         return " ".join([model_text, *blind_sentences])
     about = []
-    sights = sight_sentences(scene.trace, scene.layer, scene.shown_heads)
+    sights = sentences_by_heads(scene.trace, scene.layer, scene.shown_heads, sight_text)
     if sights and not variant.causal and not variant.window:
         return " ".join([*sights, *blind_sentences])
     if "visible" in given_parts:
@@ -191,20 +191,15 @@ def _softmax_rows_description(scene: Scene) -> str:
 def mixing_steps(scene: Scene) -> Iterator[Section]:
     """Yield the dropout step, or the one of weights written by hand; nothing without either."""
     mixed_by = scene.layer.attended.mixed_by
-    if mixed_by == "dropout":
+    if mixed_by in ("dropout", "hand"):
+        is_dropout = mixed_by == "dropout"
+        by_hand = "Weights written by hand replace those of the softmax."
         yield Section(
-            *STEPS["dropout"],
-            about=_dropout_description(scene),
+            *STEPS["dropout" if is_dropout else "by-hand"],
+            about=_dropout_description(scene) if is_dropout else by_hand,
             shapes=f"weights {scene.weights_size_text}",
-            grids=scene.weight_grids("mixing", "dropout"),
-            sums=step_sums.dropout_sums(scene, scene.layer),
-        )
-    if mixed_by == "hand":
-        yield Section(
-            *STEPS["by-hand"],
-            about="Weights written by hand replace those of the softmax.",
-            shapes=f"weights {scene.weights_size_text}",
-            grids=scene.weight_grids("mixing", "hand"),
+            grids=scene.weight_grids("mixing", mixed_by),
+            sums=step_sums.dropout_sums(scene, scene.layer) if is_dropout else (),
         )
 
 

@@ -16,7 +16,7 @@ from attnviz.views.head_vectors import (
     is_scaled_by_root,
     temperature_text,
 )
-from attnviz.views.origin_words import preference_sentences
+from attnviz.views.origin_words import preferences_text, sentences_by_heads
 from attnviz.views.steps import pair, step_sums, trained
 from attnviz.views.steps.scene import Scene
 from attnviz.views.steps.step_selection import STEPS
@@ -203,10 +203,10 @@ def additive_mask_step(scene: Scene) -> Iterator[Section]:
     mask = scene.layer.attended.mask
     if mask is None:
         return
-    preferences = preference_sentences(scene.trace, scene.layer, scene.shown_heads)
+    texts = sentences_by_heads(scene.trace, scene.layer, scene.shown_heads, preferences_text)
     yield Section(
         *STEPS["additive-mask"],
-        about=" ".join([ADDITIVE_MASK_DESCRIPTION, *preferences]),
+        about=" ".join([ADDITIVE_MASK_DESCRIPTION, *texts]),
         shapes=f"scores {scene.weights_size_text} + mask {scene.size_text(mask)}",
         formula="scores + mask",
         tex=r"S_{ij} + M_{ij}",
