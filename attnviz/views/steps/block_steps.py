@@ -30,11 +30,7 @@ RESIDUAL_FORMULAS: dict[NormPlacement, tuple[str, str]] = {  # plain, and in TeX
     "pre": ("outputs = x + f(LayerNorm(x))", r"x + f(\mathrm{LayerNorm}(x))"),
     "none": ("outputs = x + f(x)", "x + f(x)"),
 }
-SUBLAYER_NAMES = {
-    "attention": "attention",
-    "cross-attention": "cross-attention",
-    "feed-forward": "the feed-forward layer",
-}
+SUBLAYER_PHRASES = {"feed-forward": "the feed-forward layer"}  # others are called by their names
 CROSS_ATTENTION_STEPS = (  # without a mask: nothing of the second sentence is hidden
     vector_steps.projections_step,
     vector_steps.vectors_step,
@@ -120,8 +116,8 @@ def _residual_step(scene: Scene, block: Block, residual: Residual, sublayer: str
     rows, is_post_norm = token_axis("token", scene.trace.tokens), block.norm_placement == "post"
     grids = [scene.grid("sum", residual.added, rows, followed=True)]
     about = (
-        f"Residual connection: the output of {SUBLAYER_NAMES[sublayer]} is added to its input, so "
-        "it only has to compute a change."
+        f"Residual connection: the output of {SUBLAYER_PHRASES.get(sublayer, sublayer)} is added "
+        "to its input, so it only has to compute a change."
     )
     if residual.norm is not None and is_post_norm:
         grids.append(scene.grid("normed", residual.outputs, rows, followed=True))

@@ -53,11 +53,6 @@ class LongScene(Scene):
     chosen_key: int | None  # the only key that is written out
 
     @property
-    def followed_query(self) -> int:
-        """The only row of the layer."""
-        return 0
-
-    @property
     def query_position(self) -> int:
         return self.position
 
@@ -156,7 +151,8 @@ class LongScene(Scene):
 
 def long_sections(scene: Scene) -> list[Section]:
     """Return the steps of the followed query of a long text."""
-    position, options = scene.followed_query, replace(scene.options, key=None)
+    position = scene.followed_query
+    options = replace(scene.options, query=0, key=None)  # the only row of the layer
     layer, key = layer_of_queries(scene.layer, [position]), scene.options.key
     row = LongScene(scene.trace, layer, options, position=position, chosen_key=key)
     sections = [
@@ -263,8 +259,8 @@ def _softmax_step(scene: LongScene) -> Section:
         written.append(writer.exponential_total(shown, rest, shift, total))
         weights = scene.weights_row(head)
         for index, key in enumerate(keys):
-            cell = f"({scene.query_name}, {scene.token_name(scene.keys, key)})"
-            writer, weight = scene.write(f"weight{suffix}{cell}"), float(weights[key])
+            writer = scene.write(f"weight{suffix}{scene.cell_name(key)}")
+            weight = float(weights[key])
             written.append(writer.exponential_share(shown, index, shift, total, weight))
     others_text = counted(scene.unwritten_count, "other key")
     remarks = scene.unwritten_remark, f"the last term of the sum: {others_text} together"

@@ -52,7 +52,7 @@ def _score_moments(section: Section, scene: Scene) -> Iterator[Section]:
     lines = step_sums.score_sums(scene, layer)
     about = f"the query is compared with a key{_selection_suffix(scene)}"
     for key, revealed, line in _keys_with_sums(scene, scene.written_keys, lines):
-        grids = (query, _keep_rows(keys, [key]), _keep_columns(row, revealed))
+        grids = (query, _keep(keys, rows=[key]), _keep(row, columns=revealed))
         yield _moment_section(section, about, grids, line, (0, 0, None), (1, key, None))
 
 
@@ -68,7 +68,7 @@ def _softmax_moments(section: Section, scene: Scene) -> Iterator[Section]:
     lines = step_sums.softmax_sums(scene, scene.layer)
     about = f"scores become weights{_selection_suffix(scene)}"
     for key, revealed, line in _keys_with_sums(scene, keys, lines):
-        grids = (scores, _keep_columns(row, revealed))
+        grids = (scores, _keep(row, columns=revealed))
         yield _moment_section(section, about, grids, line, (0, 0, key))
 
 
@@ -81,7 +81,7 @@ def _weighted_value_moments(section: Section, scene: Scene) -> Iterator[Section]
     lines = step_sums.weighted_value_sums(scene, layer)
     about = f"each value times its weight{_selection_suffix(scene)}"
     for key, revealed, line in _keys_with_sums(scene, scene.visible_keys, lines):
-        grids = (weights, values, _keep_rows(products, revealed))
+        grids = (weights, values, _keep(products, rows=revealed))
         yield _moment_section(section, about, grids, line, (0, 0, key), (1, key, None))
 
 
@@ -105,7 +105,7 @@ def _context_moments(section: Section, scene: Scene) -> Iterator[Section]:
         writer = scene.write(f"context({scene.query_name}), number {number + 1}")
         read_values = columns[scene.read_keys, number].tolist()
         line = writer.vector_entry(read_values, number, ends)
-        grids = (products, _keep_columns(result, revealed))
+        grids = (products, _keep(result, columns=revealed))
         yield _moment_section(section, about, grids, line, (0, None, number))
     yield from _output_moments(section, scene)
 
@@ -174,11 +174,8 @@ def _keys_with_sums(
         yield key, range(len(scene.keys)) if count == len(keys) else keys[:count], line
 
 
-def _keep_columns(grid: Grid, revealed: Sequence[int]) -> Grid:
-    is_empty = np.isin(np.arange(grid.values.shape[1]), revealed, invert=True)
-    return grid.with_values(np.where(is_empty[None, :], np.nan, grid.values))
-
-
-def _keep_rows(grid: Grid, revealed: Sequence[int]) -> Grid:
-    is_empty = np.isin(np.arange(grid.values.shape[0]), revealed, invert=True)
-    return grid.with_values(np.where(is_empty[:, None], np.nan, grid.values))
+def _keep(grid: Grid, *, rows: Sequence[int] = (), columns: Sequence[int] = ()) -> Grid:
+    """Return the grid with all rows but these, or all columns but these, left empty."""
+    row_indices, column_indices = np.indices(grid.values.shape)
+    is_kept = np.isin(row_indices, rows) | np.isin(column_indices, columns)
+    return grid.with_values(np.where(is_kept, grid.values, np.nan))

@@ -210,8 +210,7 @@ def _pair_product_sums(
 
 def _score_name(scene: Scene, head: int, key: int) -> str:
     """Return `score H1(this, am)`."""
-    key_name = scene.token_name(scene.keys, key)
-    return f"score{scene.head_suffix(head)}({scene.query_name}, {key_name})"
+    return f"score{scene.head_suffix(head)}{scene.cell_name(key)}"
 
 
 def _angle_sums(

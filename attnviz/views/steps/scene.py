@@ -208,6 +208,10 @@ class Scene:
     def query_name(self) -> str:
         return self.token_name(self.trace.tokens, self.followed_query)
 
+    def cell_name(self, key: int) -> str:
+        """Return the followed query and a key: `(this, am)`."""
+        return f"({self.query_name}, {self.token_name(self.keys, key)})"
+
     def head_suffix(self, head: int) -> str:
         """Return ` H1`; empty if the layer has a single head."""
         return "" if self.layer.heads == 1 else f" H{head}"

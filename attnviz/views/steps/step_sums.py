@@ -236,8 +236,7 @@ def mask_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
     for head in (head for head in scene.mask_heads if head in scene.written_heads):
         suffix = scene.head_suffix(head) if len(scene.mask_heads) > 1 else ""
         for key in (key for key in scene.written_keys if key in scene.masked_keys(head)):
-            cell = f"({scene.query_name}, {scene.token_name(scene.keys, key)})"
-            yield Sum(f"masked{suffix}{cell}", MINUS_INFINITY, "", True)
+            yield Sum(f"masked{suffix}{scene.cell_name(key)}", MINUS_INFINITY, "", True)
 
 
 def _adjusted_score_sums(scene: Scene, layer: Layer) -> Iterator[Sum]:
@@ -480,5 +479,5 @@ def _written_cells(scene: Scene, name: str, keys: Any) -> Iterator[tuple[int, in
     """
     for head in scene.written_heads:
         for key in keys:
-            cell = f"({scene.query_name}, {scene.token_name(scene.keys, key)})"
-            yield head, key, scene.write(f"{name}{scene.head_suffix(head)}{cell}")
+            left = f"{name}{scene.head_suffix(head)}{scene.cell_name(key)}"
+            yield head, key, scene.write(left)
