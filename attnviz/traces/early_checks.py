@@ -41,7 +41,6 @@ from attnviz.wording.rules import Rule, check_rules
 from attnviz.wording.words import counted
 
 SAMPLE_CHARACTERS = 2**20  # of a long text, tokenized to estimate its length
-BYTES_BY_DTYPE = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
 VECTORS_PER_TOKEN = 5  # embedding, query, key, value, context
 CSV_LINE_BYTES, NUMBER_BYTES = 45, 4  # of a weight, in a .csv and in a .npz
 MEMORY_PER_WEIGHT_FACTOR = 6  # memory needed to compute weights, in multiples of their size
@@ -150,7 +149,7 @@ def _refuse_oversized(count: int, settings: Settings, subject: str, *, needs_all
 
     `subject` begins the message: "the text makes".
     """
-    number_bytes, free = BYTES_BY_DTYPE[settings.dtype], memory.free_bytes()
+    number_bytes, free = model_location.BYTES_PER_DTYPE[settings.dtype], memory.free_bytes()
     if free is None:
         return
     token_bytes = VECTORS_PER_TOKEN * settings.width * number_bytes
