@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,13 +71,12 @@ class FilmHeads:
     @cached_property
     def changes(self) -> dict[HeadPlace, float]:
         """How far the weights of each head move from Trace to Trace, in all; the largest first."""
-        moved = dict.fromkeys(self.heads, 0.0)
+        moved = {}
         for head in self.heads:
-            before: np.ndarray | None = None
-            for trace in self.film.traces:
-                values = _visible_values(self.cells(head, trace))
-                moved[head] += 0.0 if before is None else float(abs(values - before).sum())
-                before = values
+            tables = (_visible_values(self.cells(head, trace)) for trace in self.film.traces)
+            moved[head] = sum(
+                float(abs(after - before).sum()) for before, after in pairwise(tables)
+            )
         return dict(sorted(moved.items(), key=lambda item: -item[1]))
 
     def most_changed(self, count: int) -> list[HeadPlace]:
@@ -112,12 +112,9 @@ class FilmHeads:
         if changes.max() < LEAST_CHANGE:
             return f"{names[-1]} attends as {names[0]} does"
         shares = [percent_text(float(values[query, key])) for values in ends]
-        head, tokens = (
-            next(iter(self.changes)),
-            (first.tokens.labels[query], first.keys.labels[key]),
-        )
+        head, token = self.name(next(iter(self.changes))), first.tokens.labels[query]
         return (
-            f'{self.name(head)} changes most: "{tokens[0]}" gives "{tokens[1]}" {shares[0]} of its '
+            f'{head} changes most: "{token}" gives "{first.keys.labels[key]}" {shares[0]} of its '
             f"attention in {names[0]}, and {shares[1]} in {names[-1]}"
         )
 
