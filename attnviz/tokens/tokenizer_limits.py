@@ -10,8 +10,10 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -177,10 +179,7 @@ def _values(whole: Any) -> Iterator[Any]:
 
 def _growth(part: Any) -> int:
     """Return how many letters the rules of a part can make of one, at most 10¹⁵."""
-    growth = 1
-    for rule in _rules(part):
-        growth = min(growth * _rule_growth(rule), 10**15)
-    return growth
+    return min(prod(map(_rule_growth, _rules(part))), 10**15)
 
 
 def _rule_growth(rule: Mapping[str, Any]) -> int:
@@ -254,25 +253,22 @@ def within_limit(cut: Callable[[], Result], letters: int) -> Result:
     A regular expression may need time that grows with the fourth power of a text. The thread of a
     text that is given up ends with the process.
     """
-    results: list[Result] = []
-    errors: list[BaseException] = []
+    future = Future[Result]()
 
     def work() -> None:
         try:
-            results.append(cut())
+            future.set_result(cut())
         except BaseException as error:  # raised again by the thread that waits
-            errors.append(error)
+            future.set_exception(error)
 
     thread = threading.Thread(target=copy_context().run, args=(work,), daemon=True)
     thread.start()
     seconds = LEAST_WAIT + letters // LETTERS_PER_SECOND
     thread.join(seconds)
-    if errors:
-        raise errors[0]
-    if not results:
+    if not future.done():
         raise AttnvizError(
             f"the tokenizer has not cut the text into tokens within {seconds} seconds",
             "give a shorter text, or use another model",
             about="text",
         )
-    return results[0]
+    return future.result()
