@@ -666,11 +666,9 @@ def _sheet_lines(subject: Subject, place: Place, screen: Screen) -> list[Text]:
     """Return small maps of the heads in sight; the name of the chosen one is marked."""
     layout = sheet_layout(subject, place, screen)
     lines: list[Text] = []
-    count = len(subject.explorer.heads)
-    for row in range(layout.first_row, layout.first_row + layout.rows):
-        heads = range(row * layout.per_row, min((row + 1) * layout.per_row, count))
-        if not heads:
-            break
+    in_sight = layout.heads_in_sight(len(subject.explorer.heads))
+    for start in range(0, len(in_sight), layout.per_row):
+        heads = in_sight[start : start + layout.per_row]
         key = "sheet", heads, layout.form, layout.side, layout.lines_per_row, _kind(screen)
         draw = partial(_row_of_maps, subject, heads, screen, layout)
         part = list(_drawing(subject, key, draw))
