@@ -176,12 +176,8 @@ class TerminalTable:
         for row in range(len(codes)):
             paint = self._paint_of(row)
             codes[row] = 0 if paint is None else paint.codes[row]
-        visible_codes = np.where(self._missing_values, MISSING_CODE, codes)
+        visible_codes = np.where(np.isnan(self.grid.values), MISSING_CODE, codes)
         return np.where(self.grid.hidden, HIDDEN_CODE, visible_codes)
-
-    @cached_property
-    def _missing_values(self) -> np.ndarray:
-        return np.asarray(np.isnan(self.grid.values))
 
     def lines(self) -> Iterator[Text]:
         """Yield the lines of the table: title, headings, then cells beside their names."""
@@ -237,7 +233,7 @@ class TerminalTable:
         if self.grid.hidden[row, column]:
             return DIM_STYLE
         paint = self._paint_of(row)
-        if paint is None or self._missing_values[row, column]:
+        if paint is None or np.isnan(self.grid.values[row, column]):
             return PLAIN_STYLE
         return paint.background_style((row, column))
 
