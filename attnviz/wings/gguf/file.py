@@ -294,14 +294,12 @@ def _refuse_other_parts(header: GGUFFile, parts: list[GGUFFile]) -> None:
 def find_parts(path: Path) -> list[Path]:
     """Return the files of a model in parts, of which `path` is one; refuse missing parts."""
     match = PART_NAME.fullmatch(path.name)
-    if match is None:
-        return [path]
-    count = int(match[3])
-    if not count:
+    count = 0 if match is None else int(match[3])
+    if match is None or not count:
         return [path]
     names = [f"{match[1]}-{number:05}-of-{match[3]}.gguf" for number in range(1, count + 1)]
     missing = [name for name in names if not files.is_file(path.with_name(name))]
-    if missing or not names:
+    if missing:
         raise model_error(
             f"the model '{path}' is in {counted(count, 'part')}, and its folder lacks "
             f"{short_list(missing)}",
