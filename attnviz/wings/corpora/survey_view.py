@@ -348,8 +348,7 @@ def point_cloud(survey: Survey) -> PointCloud:
     kinds = [kind.name for number, kind in enumerate(PATTERN_KINDS) if counts[number]]
     examples = [example for head in survey.heads for _, example in _grouped_examples(head)]
     tokens_by_line = {example.line: example.tokens for example in examples}
-    numbers = sorted(tokens_by_line)
-    index_by_line = {number: index for index, number in enumerate(numbers)}
+    index_by_line = {number: index for index, number in enumerate(sorted(tokens_by_line))}
     return PointCloud(
         title="heads",
         axes=tuple(axes),
@@ -357,8 +356,7 @@ def point_cloud(survey: Survey) -> PointCloud:
         kinds=(*kinds, NO_KIND),
         points=tuple(_point(head, index_by_line) for head in survey.ranked),
         lines=tuple(
-            LineTokens(tokens_by_line[number].labels, tokens_by_line[number].spaced)
-            for number in numbers
+            LineTokens(tokens.labels, tokens.spaced) for _, tokens in sorted(tokens_by_line.items())
         ),
     )
 
