@@ -95,6 +95,8 @@ NO_WITHOUT_RULES = typed_rules(
     "compared",
     "leave {option} out, or give one text and {opt.model:agreement}",
 )
+# Where models, checkpoints or saved traces are compared, which all attend as they were made to.
+SAME_ATTENTION_RULES = [*TRAINING_RULES, *NO_SEGMENTS_RULES, *NO_WITHOUT_RULES]
 ABLATION_RULES = [
     Rule(
         "without",
@@ -151,9 +153,7 @@ def _pair_rules(noun: str, name: str) -> list[Rule]:
     problem, end = f"two {noun} are compared, and", "is given: only one thing can differ"
     hint = f"give one {{opt.{name}}}, or leave"
     return [
-        *TRAINING_RULES,
-        *NO_SEGMENTS_RULES,
-        *NO_WITHOUT_RULES,
+        *SAME_ATTENTION_RULES,
         *_stream_rules("two results"),
         *typed_rules(
             ["other"], f"{problem} a second sentence {end}", f"{hint} the second sentence out"
@@ -166,9 +166,7 @@ def _checkpoint_rules() -> list[Rule]:
     problem, end = "checkpoints are compared, and", "is given: only one thing can differ"
     hint = "leave out {opt.checkpoints}, or"
     return [
-        *TRAINING_RULES,
-        *NO_SEGMENTS_RULES,
-        *NO_WITHOUT_RULES,
+        *SAME_ATTENTION_RULES,
         *_stream_rules("checkpoints"),
         *typed_rules(["model", "trace"], f"{problem} {{option}} {end}", f"{hint} {{option}}"),
         *typed_rules(["other"], f"{problem} a second sentence {end}", f"{hint} a second sentence"),
