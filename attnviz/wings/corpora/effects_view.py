@@ -29,7 +29,7 @@ from attnviz.wings.corpora.pairs_view import least_effect_text, p_text
 from attnviz.wings.corpora.survey_view import independence_statement, repeats_statement
 from attnviz.wording.commands import Command, changed_options
 from attnviz.wording.numbers import fixed_text, number_or_none, share_text
-from attnviz.wording.words import and_list, as_sentence, counted
+from attnviz.wording.words import as_sentence, counted, short_list
 
 COLUMNS = {"change": "mean", "low": "low", "high": "high", "p": "p_value"}  # with their fields
 MAX_NAMED_HEADS = 5
@@ -179,13 +179,12 @@ def _test_sentence(effects: CorpusEffects) -> str:
             f"average; {MIN_TEST_OBSERVATIONS} or more are needed"
         )
     changing_heads = [head.name for head in heads if head.differs_from_zero]
-    number, names = len(changing_heads), changing_heads[:MAX_NAMED_HEADS]
-    names += [f"{number - len(names)} more"] * (number > len(names))
+    number = len(changing_heads)
+    named = f": {short_list(changing_heads, MAX_NAMED_HEADS)}" if changing_heads else ""
     verb = "are" if number > 1 else "is"
     start = f"{number or 'none'} of {counted(len(heads), 'head')} {verb}"
     if len(heads) == 1:
-        start, names = f"{heads[0].name} is{'' if changing_heads else ' not'}", []
-    named = f": {and_list(names)}" if names else ""
+        start, named = f"{heads[0].name} is{'' if changing_heads else ' not'}", ""
     return f"{start} shown to change {metric} on average{named}"
 
 

@@ -34,7 +34,7 @@ from attnviz.wording.numbers import (
     percent_text,
     share_text,
 )
-from attnviz.wording.words import and_list, as_sentence, counted
+from attnviz.wording.words import as_sentence, counted, short_list
 
 TABLE_FIELDS = {
     **{name: name for name in ("shift", "low", "high")},
@@ -103,11 +103,9 @@ def pair_sentences(result: MinimalPairs) -> tuple[str, ...]:
         f"where it is meant, and {percent_text(top.other, 1)} where the other one is{p_clause}."
     ]
     if opposing:
-        names = [head.name for head in opposing[:MAX_NAMED_HEADS]]
-        more = len(opposing) - len(names)
-        names += [f"{more} more"] * bool(more)
+        names = short_list([head.name for head in opposing], MAX_NAMED_HEADS)
         verb = "moves" if len(opposing) == 1 else "move"
-        sentences.append(f"{and_list(names)} {verb} away from the candidate that is meant.")
+        sentences.append(f"{names} {verb} away from the candidate that is meant.")
     sentences.append(_rule_sentence(result))
     return (*sentences, *map(as_sentence, _least_effect_clauses(result)))
 
