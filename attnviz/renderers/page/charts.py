@@ -224,10 +224,8 @@ def _round_powers(span: AxisSpan) -> list[float]:
 
 def arrows_markup(plane: Plane) -> Markup:
     """Return a drawing of two vectors as arrows, with names, lengths and the angle between them."""
-    tips, (low, high, lowest, top) = plane.tips, plane.extent
-    units = [(ARROWS_WIDTH - 2 * ARROWS_MARGIN) / (high - low)] if high > low else []
-    units += [(ARROWS_HEIGHT - 2 * ARROWS_MARGIN) / (top - lowest)] if top > lowest else []
-    unit = min(units, default=1.0)
+    tips, (low, _, lowest, top) = plane.tips, plane.extent
+    unit = plane.unit_in(ARROWS_WIDTH - 2 * ARROWS_MARGIN, ARROWS_HEIGHT - 2 * ARROWS_MARGIN)
     start = ARROWS_MARGIN - low * unit, max(ARROWS_HEIGHT / 4, top * unit + ARROWS_MARGIN)
     foot = start[1] - lowest * unit
     lines = [_arrow_markup(series, tip, start, unit, plane) for series, tip in enumerate(tips)]

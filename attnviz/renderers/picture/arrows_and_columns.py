@@ -54,7 +54,7 @@ def planes_items(planes: Sequence[Plane], room: Box, letters: Lettering) -> Item
     ways = (list(zip(planes, panes(len(planes), n, room, gap, 0.0), strict=True)) for n in counts)
 
     def unit(way: list[tuple[Plane, Box]]) -> float:
-        return min(_inches_per_unit(plane, _arrows_box(plane, box, letters)) for plane, box in way)
+        return min(plane.unit_in(*_arrows_box(plane, box, letters)[2:]) for plane, box in way)
 
     best = max(ways, key=unit)
     for plane, box in best:
@@ -79,14 +79,6 @@ def _is_narrow(plane: Plane) -> bool:
     """Return whether there is no room between the arrows for the number of their angle."""
     cosine = plane.cosine
     return cosine is not None and (plane.on_a_line or math.acos(cosine) < SMALLEST_ANGLE)
-
-
-def _inches_per_unit(plane: Plane, box: Box) -> float:
-    """Return the inches for a length of 1 at which both arrows fill a box; 1.0 if both are 0."""
-    low, high, lowest, top = plane.extent
-    units = [box[2] / (high - low)] if high > low else []
-    units += [box[3] / (top - lowest)] if top > lowest else []
-    return min(units, default=1.0)
 
 
 @dataclass(frozen=True)

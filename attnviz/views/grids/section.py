@@ -182,6 +182,13 @@ class Plane:
         across, up = zip((0.0, 0.0), *self.tips, self.foot, strict=True)
         return min(across), max(across), min(up), max(up)
 
+    def unit_in(self, width: float, height: float) -> float:
+        """Return the length of 1 at which all of it fills a box; 1.0 if both vectors are 0."""
+        low, high, lowest, top = self.extent
+        units = [width / (high - low)] if high > low else []
+        units += [height / (top - lowest)] if top > lowest else []
+        return min(units, default=1.0)
+
 
 def cosine_between(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Return the cosine of the angle between two vectors; None if one of them has length 0.
