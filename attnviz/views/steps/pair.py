@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-import numpy as np
+import torch
 
 from attnviz.attention.mistakes import MISTAKES
-from attnviz.cells import unmasked_cells
 from attnviz.errors import AttnvizError, cmd, opt
 from attnviz.traces.trace import Layer, Trace
 from attnviz.views.grids.axes import plain_axis
 from attnviz.views.grids.grid import Grid
-from attnviz.views.grids.scales import centred_scale
 from attnviz.views.grids.section import Arrow, Plane, Section, cosine_between, vector_length
 from attnviz.views.heads.sentences import quoted_token
-from attnviz.views.origin_words import vector_axis
 from attnviz.views.steps.scene import Scene
 from attnviz.views.steps.step_selection import STEPS
 from attnviz.wording.numbers import NumberStyle
@@ -132,11 +129,10 @@ def _pair_names(scene: Scene, key: int, head: int | None = None) -> tuple[str, s
 
 def _pair_grid(scene: Scene, head: int, query: Vector, key: Vector, key_position: int) -> Grid:
     """Return a table of query and key one below the other: numbers in a column are multiplied."""
-    cells = unmasked_cells(np.array([query, key]))
+    vectors = torch.tensor([query, key], dtype=torch.float64)
     rows = plain_axis("vector", _pair_names(scene, key_position))
-    columns = vector_axis(scene.trace, scene.layer, "width", len(query), head)
-    title, scale = scene.head_title("the two vectors", head), centred_scale("value", cells)
-    return Grid(title, rows, columns, cells, scale, decimals=scene.options.digits)
+    title = scene.head_title("the two vectors", head)
+    return scene.grid(title, vectors, rows, side="width", head=head)
 
 
 def _pair_plane(scene: Scene, head: int, query: Vector, key: Vector, key_position: int) -> Plane:

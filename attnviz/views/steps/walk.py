@@ -43,7 +43,6 @@ from attnviz.views.steps import (
     score_steps,
     step_sums,
     vector_steps,
-    walk,
 )
 from attnviz.views.steps.long_steps import long_row_data, long_sections, long_steps_error
 from attnviz.views.steps.moments import step_moments
@@ -159,7 +158,7 @@ ATTENTION_STEPS: tuple[Callable[[Scene], Iterator[Section]], ...] = (
     score_steps.additive_mask_step,
     attention_steps.mask_step,
     attention_steps.softmax_step,
-    walk.why_step,
+    why_step,
     attention_steps.mixing_steps,
     pair.angle_step,
     attention_steps.weighted_values_step,
