@@ -66,10 +66,10 @@ def test_nobody_knows_every_name() -> None:
 
 def test_every_name_that_is_told_can_be_given_and_no_other_name_can() -> None:
     names_with_alias = [
-        *table.other_names("names").values(),
-        *" ".join(table.other_names("layers").values()).split(),
+        *table.table_by_word("names").values(),
+        *" ".join(table.table_by_word("layers").values()).split(),
     ]
-    aliases = [name for kind in ("names", "layers", "hints") for name in table.other_names(kind)]
+    aliases = [name for kind in ("names", "layers", "hints") for name in table.table_by_word(kind)]
     assert set(names_with_alias) <= set(GIVEN_NAMES)
     assert not set(aliases) & set(GIVEN_NAMES)
 

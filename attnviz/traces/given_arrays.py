@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from attnviz.errors import AttnvizError
+from attnviz.traces.matrix_names import table_by_word
 from attnviz.wording.words import counted, shape_text
 
 if TYPE_CHECKING:
@@ -19,24 +20,6 @@ if TYPE_CHECKING:
 
 KnownSizes = Mapping[str, tuple[int, str]]  # length by side, and the tensor that it is known from
 
-SIDE_DESCRIPTIONS = {
-    "token": "tokens",
-    "key": "keys",
-    "dim": "numbers in an embedding",
-    "query_width": "numbers in queries",
-    "key_width": "numbers in keys",
-    "value_width": "numbers in values",
-    "joined_width": "numbers in joined heads",
-    "group": "heads of keys and values",
-    "context": "numbers in a context vector",
-    "head": "heads",
-    "width": "numbers in a head's queries",
-    "head_value": "numbers in a head's values",
-    "hidden": "numbers in a hidden vector",
-    "position": "positions",
-    "memory": "tokens of the memory",
-    "answer": "answers",
-}
 JOINED_AND_HEAD_WIDTHS = (  # tensor, side of all heads together, side of one head
     ("queries", "query_width", "width"),
     ("keys", "key_width", "width"),
@@ -67,7 +50,7 @@ def refuse_misfits(
         for side, size in zip(own_sides, tensor.shape, strict=True):
             expected_size, first_name = known_sizes.setdefault(side, (size, name))
             if size != expected_size:
-                count = _count_with_verb(expected_size, SIDE_DESCRIPTIONS[side])
+                count = _count_with_verb(expected_size, table_by_word("sides")[side])
                 reason = f"according to '{first_name}' there {count}"
                 raise _wrong_shape_error(name, tensor, sides[name], known_sizes, reason, source)
     _refuse_misfit_head_widths(tensors, sides, known_sizes, source)

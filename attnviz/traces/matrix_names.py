@@ -113,8 +113,8 @@ TRANSPOSE_HINT = " Transpose the matrix of a torch.nn.Linear first: weight.T"
 
 
 @cache
-def other_names(table: str) -> Mapping[str, str]:
-    """Return what a table of matrix_aliases.toml has for each name that is used elsewhere."""
+def table_by_word(table: str) -> Mapping[str, str]:
+    """Return what a table of matrix_aliases.toml has for each name."""
     return toml_reader.read_rows_by_word(ALIAS_FILE, table)
 
 
@@ -129,7 +129,7 @@ def alias_hint(name: str) -> str:
     stems = [(full_name, "")] + ([(full_name[: suffix.start()], suffix[1])] if suffix else [])
     for stem, kind in stems:
         for alias in (".".join(stem.split(".")[-2:]), stem.split(".")[-1]):
-            if hint := other_names("hints").get(alias) or _suggest_name(alias, kind):
+            if hint := table_by_word("hints").get(alias) or _suggest_name(alias, kind):
                 return hint
     return ""
 
@@ -139,8 +139,8 @@ def _suggest_name(alias: str, kind: str) -> str:
 
     `kind` is its suffix ("weight", "bias" or ""). A hint to transpose follows for linear layers.
     """
-    name = other_names("names").get(alias)
-    weight, _, bias = other_names("layers").get(alias, "").partition(" ")
+    name = table_by_word("names").get(alias)
+    weight, _, bias = table_by_word("layers").get(alias, "").partition(" ")
     if kind == "bias":
         name = bias
     elif not name or (kind and weight):
