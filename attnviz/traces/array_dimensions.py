@@ -25,6 +25,7 @@ from attnviz.traces.given_arrays import (
     in_file,
     refuse_other_sides,
 )
+from attnviz.traces.matrix_names import table_by_word
 from attnviz.traces.parts import PARTS_BY_GIVEN_NAME, Part
 from attnviz.wording.words import and_list, counted, shape_text
 
@@ -37,15 +38,7 @@ Shapes = Mapping[str, Sequence[int]]  # by the name of the array
 ITEM, HEAD, GROUP = "item", "head", "group"
 BROADCAST_SIDES = (ITEM, HEAD, "token")  # a mask with a side of 1 here is the same for all
 AXES_KEY = "axes"
-SIDE_ALIASES = {  # sides that a word may stand for: the first that the array has
-    "batch": ITEM,
-    "query": "token",
-    "token": "token key",
-    "width": "width head_value query_width key_width value_width joined_width dim context hidden",
-    "dim": "dim context width head_value",
-}
 PART_SIDES = [side for part in PARTS_BY_GIVEN_NAME.values() for side in part.axes]
-KNOWN_SIDES = tuple(dict.fromkeys([ITEM, *PART_SIDES, *SIDE_ALIASES]))
 
 
 def split_off_axes(contents: Mapping[str, Any], source: str) -> tuple[dict[str, Any], AxesByName]:
@@ -122,7 +115,11 @@ def _words_as_sides(part: Part, words: Axes) -> Axes:
         own_sides = {HEAD_WIDTH_BY_WIDTH.get(side, side) for side in own_sides}
     return tuple(
         next(
-            (side for side in (word, *SIDE_ALIASES.get(word, "").split()) if side in own_sides),
+            (
+                side
+                for side in (word, *table_by_word("side words").get(word, "").split())
+                if side in own_sides
+            ),
             word,
         )
         for word in words
@@ -168,9 +165,10 @@ def _parse_axis_words(name: str, value: Any, source: str) -> Axes:
             'name every dimension: ["item", "head", "token", "width"]',
             source,
         )
+    known_sides = list(dict.fromkeys([ITEM, *PART_SIDES, *table_by_word("side words")]))
     for word in words:
-        if word not in KNOWN_SIDES:
-            error = unknown_name_error("side", word, KNOWN_SIDES)
+        if word not in known_sides:
+            error = unknown_name_error("side", word, known_sides)
             raise _axes_error(f"{error} of a matrix{in_file(source)}", error.hint, source)
     return tuple(words)
 
