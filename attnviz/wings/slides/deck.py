@@ -87,12 +87,10 @@ def _slide_layouts(
 ) -> list[SlideBoxes]:
     """Return the boxes of each slide, the same for slides of one kind."""
     assert look.size is not None
-    words_by_kind: dict[str, list[SlideWords]] = {}
-    for slide, slide_words in zip(slides, words, strict=True):
-        words_by_kind.setdefault(slide.kind, []).append(slide_words)
+    pairs = list(zip(slides, words, strict=True))
     boxes_by_kind = {
-        kind: boxes_for(kind_words, look.size, letters)
-        for kind, kind_words in words_by_kind.items()
+        kind: boxes_for([own for slide, own in pairs if slide.kind == kind], look.size, letters)
+        for kind in {slide.kind for slide in slides}
     }
     return [boxes_by_kind[slide.kind] for slide in slides]
 
