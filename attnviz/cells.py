@@ -53,6 +53,11 @@ class Cells(ABC):
     def row(self, row: int) -> Patch:
         return self.window(slice(row, row + 1), FULL_SLICE)
 
+    def stored(self, rows: slice = FULL_SLICE, columns: slice = FULL_SLICE) -> StoredCells:
+        """Return these rows and columns as a table in memory."""
+        patch = self.window(rows, columns)
+        return StoredCells(patch.values, patch.hidden)
+
     def pooled(self, height: int, width: int, *, share: bool) -> Patch:
         """Pool each block of `height` × `width` cells into one; blocks at the end may be smaller.
 
@@ -132,15 +137,21 @@ class StoredCells(Cells):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MappedCells(Cells):
-    """A table that applies a function to every patch of another table."""
+class DerivedCells(Cells):
+    """Cells that are made of those of another table, one of each."""
 
     cells: Cells
-    change: Callable[[Patch], Patch]
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.cells.shape
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MappedCells(DerivedCells):
+    """A table that applies a function to every patch of another table."""
+
+    change: Callable[[Patch], Patch]
 
     def window(self, rows: slice, columns: slice) -> Patch:
         return self.change(self.cells.window(rows, columns))

@@ -14,7 +14,15 @@ from itertools import chain
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.cells import FULL_SLICE, Cells, CellValues, MergedCells, MergeFunction, Patch
+from attnviz.cells import (
+    FULL_SLICE,
+    Cells,
+    CellValues,
+    DerivedCells,
+    MergedCells,
+    MergeFunction,
+    Patch,
+)
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side
 from attnviz.machine import memory
@@ -99,17 +107,6 @@ def rolled_out_head(heads: Sequence[Head]) -> Head:
     cells = RolloutCells(tuple(MergedCells(tuple(each), np.add) for each in layers.values()))
     name = f"rollout through {counted(len(layers), 'layer')}"
     return replace(heads[0], name=name, table=cells, merged_heads=tuple(heads))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class DerivedCells(Cells):
-    """Cells that are made of those of another table, one of each."""
-
-    cells: Cells
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.cells.shape
 
 
 @dataclass(frozen=True, eq=False, repr=False)

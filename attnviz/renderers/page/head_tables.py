@@ -23,7 +23,6 @@ from attnviz.renderers.page.packing import (
     block_side,
     compress_bits,
     encode_base64,
-    load_cells,
     pack_table,
     pack_thumbnails,
     thumbnail_cells,
@@ -277,7 +276,7 @@ def _packed_head(
 
 def load_small_cells(cells: Cells) -> Cells:
     """Read a table into memory, as it is read several times; return a very large one as it is."""
-    return load_cells(cells) if math.prod(cells.shape) <= MAX_CELLS_IN_MEMORY else cells
+    return cells.stored() if math.prod(cells.shape) <= MAX_CELLS_IN_MEMORY else cells
 
 
 def visible_scale(head: HeadMap, cells: Cells) -> Scale:
@@ -350,7 +349,7 @@ def _block_side(heads: Sequence[HeadMap], size: float) -> int:
 
     A visible block takes a byte.
     """
-    shares = (1 - load_cells(head.weights, _sampled_rows(head)).hidden.mean() for head in heads)
+    shares = (1 - head.weights.stored(_sampled_rows(head)).hidden.mean() for head in heads)
     return max(1, math.isqrt(int(size / max(sum(shares), 1e-9))))
 
 
@@ -417,6 +416,6 @@ def _pack_rows(head: HeadMap, row_slice: slice, bits: int) -> tuple[StoredCells,
 
     Scores, if the head has any, are packed with them.
     """
-    rows = load_cells(head.weights, row_slice)
-    scores = None if head.scores is None else load_cells(head.scores, row_slice)
+    rows = head.weights.stored(row_slice)
+    scores = None if head.scores is None else head.scores.stored(row_slice)
     return rows, pack_table(rows, bits, scores)

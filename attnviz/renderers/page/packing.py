@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from attnviz.cells import FULL_SLICE, Cells, MappedCells, Patch, StoredCells
+from attnviz.cells import Cells, MappedCells, Patch, StoredCells
 from attnviz.views.grids.grid import block_size
 
 EXACT_BITS, FINE_BITS, COARSE_BITS, COARSEST_BITS = 32, 16, 8, 6  # exact numbers may have 64
@@ -207,11 +207,6 @@ def encode_base64(block: bytes) -> str:
     return base64.b64encode(block).decode()
 
 
-def load_cells(cells: Cells, rows: slice = FULL_SLICE) -> StoredCells:
-    patch = cells.window(rows, FULL_SLICE)
-    return StoredCells(patch.values, patch.hidden)
-
-
 def _pack_exact_table(cells: Cells) -> PackedTable:
     """Return a packed table of exact numbers: float32 if that loses nothing, else float64."""
     parts = [(band.values[~band.hidden], _mask_bits(band)) for band in cells.bands(BITS_OF_A_BYTE)]
@@ -284,7 +279,7 @@ def thumbnail_cells(cells: Cells, *, share: bool) -> StoredCells:
     """
     block_height, block_width = (block_side(count, THUMBNAIL_SIDE_CELLS) for count in cells.shape)
     if block_height == block_width == 1:
-        return load_cells(cells)
+        return cells.stored()
     zeroed = MappedCells(cells, lambda p: Patch(np.where(p.hidden, 0, p.values), p.hidden))
     blocks = zeroed.pooled(block_height, block_width, share=share)
     return StoredCells(blocks.values, blocks.hidden)

@@ -16,7 +16,6 @@ from attnviz.renderers.page.packing import (
     EXACT_BITS,
     FINE_BITS,
     PackedTable,
-    load_cells,
     pack_table,
     unpack_vectors,
 )
@@ -92,7 +91,7 @@ def _pack_each(vectors: Mapping[int, HeadVectors], bits: int) -> PackedVectors:
     tables: dict[bytes, tuple[str, PackedTable]] = {}
 
     def add_table(cells: Cells) -> tuple[str, PackedTable]:
-        table = pack_table(load_cells(cells), bits)
+        table = pack_table(cells.stored(), bits)
         return tables.setdefault(table.block, (f"vectors-{len(tables)}", table))
 
     about, errors = dict[int, dict[str, Any]](), list[float]()

@@ -100,12 +100,11 @@ class Grid:
         return bool(self.off) and all(self.off)
 
     def part(self, rows: slice, columns: slice = FULL_SLICE) -> Grid:
-        patch = self.cells.window(rows, columns)
         return replace(
             self,
             rows=self.rows.part(rows),
             columns=self.columns.part(columns),
-            cells=StoredCells(patch.values, patch.hidden),
+            cells=self.cells.stored(rows, columns),
             words=tuple(row_words[columns] for row_words in self.words[rows]),
             off=self.off[rows],
             marks=(),

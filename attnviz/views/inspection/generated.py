@@ -14,7 +14,7 @@ import numpy as np
 from attnviz.analysis.inspection.inspection import Inspection
 from attnviz.analysis.inspection.patterns import is_majority, most_attended_keys
 from attnviz.analysis.inspection.token_query import MapRow, TokenQuery
-from attnviz.cells import FULL_SLICE, StoredCells
+from attnviz.cells import FULL_SLICE
 from attnviz.heads.changes import mean_head
 from attnviz.heads.head import Head
 from attnviz.heads.side import Side
@@ -104,8 +104,7 @@ class GeneratedReading:
         mean = maps[0] if len(maps) == 1 else mean_head(maps)
         if math.prod(mean.cells.shape) > MAX_STORED_CELLS:
             return mean
-        patch = mean.cells.window(FULL_SLICE, FULL_SLICE)
-        return replace(mean, table=StoredCells(patch.values, patch.hidden))
+        return replace(mean, table=mean.cells.stored())
 
     @cached_property
     def readings(self) -> list[MapRow]:

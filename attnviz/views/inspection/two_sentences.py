@@ -19,7 +19,7 @@ from attnviz.analysis.inspection.two_sentences import (
     TraceComparison,
     WeightChange,
 )
-from attnviz.cells import FULL_SLICE, StoredCells, unmasked_cells
+from attnviz.cells import FULL_SLICE, unmasked_cells
 from attnviz.heads.head import Head
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.archive import Contents
@@ -313,8 +313,7 @@ def _head_difference_grid(sentences: TraceComparison, head: HeadComparison) -> G
     Only the row of the query, if one was asked for.
     """
     cells, query = difference_cells(sentences, head), sentences.query
-    patch = cells.window(FULL_SLICE if query is None else slice(query, query + 1), FULL_SLICE)
-    row_cells = StoredCells(patch.values, patch.hidden)
+    row_cells = cells.stored(FULL_SLICE if query is None else slice(query, query + 1))
     rows, words = pair_axis("query (reads)", sentences.rows), _telling_words(sentences)
     names = short_names(sentences) if words is None else [f'"{word}"' for word in words]
     return Grid(

@@ -13,10 +13,9 @@ from rich.cells import cell_len
 
 from attnviz.analysis.inspection.inspect_options import InspectOptions
 from attnviz.analysis.inspection.inspection import Inspection
-from attnviz.cells import FULL_SLICE, Cells, Patch, StoredCells
+from attnviz.cells import FULL_SLICE, Cells, DerivedCells, Patch, StoredCells
 from attnviz.cli.inspect import MODEL_DECIDED_OPTIONS
 from attnviz.errors import AttnvizError, cmd, opt
-from attnviz.heads.changes import DerivedCells
 from attnviz.renderers.terminal.screen import fit_columns
 from attnviz.tokens.tokens import Tokens
 from attnviz.traces.from_text import trace_source
@@ -168,8 +167,7 @@ class Subject:
         head_map = self.explorer.heads[head]
         cells: Cells
         if prod(head_map.weights.shape) <= MAX_CELLS_IN_MEMORY:
-            patch = head_map.weights.window(FULL_SLICE, FULL_SLICE)
-            cells = StoredCells(patch.values, patch.hidden)
+            cells = head_map.weights.stored()
             scale = head_map.scale(cells)
         else:
             cells = RowsInSight(head_map.weights)
