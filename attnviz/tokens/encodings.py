@@ -18,10 +18,6 @@ DOWNLOAD_TIMEOUT_SECONDS = (10, 30)  # to connect, and between two parts of the 
 MAX_BLANK_LETTERS = 900_000  # tiktoken's patterns panic at 1,000,000
 
 
-def encoding_names() -> list[str]:
-    return tiktoken.list_encoding_names()
-
-
 def load_encoding(name: str, *, download: bool = True) -> Callable[[str], Tokens]:
     """Return the tokenizer of one of tiktoken's encodings, such as 'cl100k_base'.
 
@@ -67,10 +63,6 @@ def _with_download_timeout(*, download: bool = True) -> Iterator[None]:
 
     with attribute_value(load, "read_file", read_file):
         yield
-
-
-def count_encoding_ids(name: str) -> int:
-    return tiktoken.get_encoding(name).n_vocab
 
 
 def encode(vocabulary: tiktoken.Encoding, text: str) -> Tokens:

@@ -47,22 +47,24 @@ def find_tokenizer(tokenizer: str, *, download: bool = True) -> Tokenizer:
     if tokenizer in TOKENIZERS:
         tokenizer_function: Tokenizer = pkgutil.resolve_name(TOKENIZERS[tokenizer].path)
         return tokenizer_function
-    from attnviz.tokens import encodings  # tiktoken, which the other tokenizers do without
+    import tiktoken  # which the other tokenizers do without
 
-    known_names = encodings.encoding_names()
+    from attnviz.tokens.encodings import load_encoding
+
+    known_names = tiktoken.list_encoding_names()
     if tokenizer not in known_names:
         other_names = (name for name in known_names if name not in TOKENIZERS)
         raise unknown_name_error("tokenizer", tokenizer, [*TOKENIZERS, *other_names])
-    return encodings.load_encoding(tokenizer, download=download)
+    return load_encoding(tokenizer, download=download)
 
 
 def count_tokenizer_ids(tokenizer: str) -> int | None:
     """Return the size of a tokenizer's vocabulary; None if ids are hashes of words."""
     if tokenizer in TOKENIZERS:
         return VOCABULARY_SIZES.get(tokenizer)
-    from attnviz.tokens import encodings
+    import tiktoken
 
-    return encodings.count_encoding_ids(tokenizer)
+    return tiktoken.get_encoding(tokenizer).n_vocab
 
 
 def refuse_empty_text(text: str) -> None:
