@@ -32,7 +32,6 @@ from attnviz.views.trace import tokens_grid
 from attnviz.wording.sums import MAX_TERMS
 from attnviz.wording.words import and_list, bracketed_shape, counted
 
-VECTOR_KINDS = ("queries", "keys", "values")
 SINGULAR_KINDS = {"queries": "query", "keys": "key", "values": "value"}
 NORMED_INPUTS = "normed"  # instead of X in formulas of a pre-norm block
 TEX_NAMES = {NORMED_INPUTS: r"\hat X"}
@@ -151,7 +150,7 @@ def projections_step(scene: Scene) -> Iterator[Section]:
         return
     origin = _matrices_origin_text(scene, matrices)
     if scene.trace.trained is not None:
-        origin = f"{origin} {trained.unknown_origin_text(scene.layer, VECTOR_KINDS)}".rstrip()
+        origin = f"{origin} {trained.unknown_origin_text(scene.layer, [*SINGULAR_KINDS])}".rstrip()
     purposes = [words for name, words in MATRIX_PURPOSES.items() if name in matrices]
     subject = "This matrix turns" if len(purposes) == 1 else "These matrices turn"
     about = f"{subject} a vector into {and_list(purposes)}. " if purposes else ""
@@ -193,7 +192,7 @@ def _no_matrices_text(scene: Scene) -> str:
     """Return why there are no matrices: none are used, parts are given, or they are unknown."""
     variant, given_parts = scene.trace.variant, scene.layer.given
     if scene.trace.trained is not None:
-        return trained.unknown_origin_text(scene.layer, VECTOR_KINDS)
+        return trained.unknown_origin_text(scene.layer, [*SINGULAR_KINDS])
     is_compared = variant.compared and not {"queries", "keys", "scores"} & given_parts
     verbs = [*["compares"] * is_compared, *["mixes"] * ("values" not in given_parts)]
     if variant.projected or not verbs:
