@@ -36,10 +36,6 @@ def move_cell(place: Place, down: int, right: int, shape: tuple[int, int]) -> Pl
     return replace(place, query=_limit(query, shape[0]), key=_limit(key, shape[1]))
 
 
-def step_head(place: Place, step: int, count: int) -> Place:
-    return replace(place, head=(place.head + step) % count)
-
-
 def step_layer(place: Place, step: int, cells: Sequence[tuple[int, int]]) -> Place:
     """Return the place in the head of the same number one layer further, else in the last of it.
 

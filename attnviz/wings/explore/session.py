@@ -54,7 +54,6 @@ from attnviz.wings.explore.place import (
     Place,
     keep_in_sight,
     move_cell,
-    step_head,
     step_layer,
 )
 from attnviz.wings.explore.subject import Subject, strongest_key
@@ -382,7 +381,8 @@ class Session:
 
     def _change_head(self, key: str) -> None:
         count = len(self.subject.explorer.heads)
-        self.place = step_head(self.place, 1 if key == "]" else -1, count)
+        head = self.place.head + (1 if key == "]" else -1)
+        self.place = replace(self.place, head=head % count)
 
     def _change_layer(self, key: str) -> None:
         self.place = step_layer(self.place, 1 if key == "}" else -1, self.subject.cells)
