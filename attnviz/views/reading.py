@@ -57,15 +57,14 @@ def _query_reading(trace: Trace, layers: Sequence[Layer], query: int) -> Grid:
         token_axis("key (is read)", trace.keys_of(layers[0])),
         cells,
         bar_scale(cells),
-        note=_blind_query_note(layers, query) or sum_note,
+        note=_blind_query_note(heads, query) or sum_note,
         share=True,
         off=tuple(head in layer.off for layer, head in heads),
     )
 
 
-def _blind_query_note(layers: Sequence[Layer], query: int) -> str:
+def _blind_query_note(heads: Sequence[tuple[Layer, int]], query: int) -> str:
     """Return in which heads every key is masked for the query; empty if in none."""
-    heads = [(layer, head) for layer in layers for head in range(layer.heads)]
     is_blind = [query in layer.empty_rows(head) for layer, head in heads]
     if not any(is_blind) or all(is_blind):
         return f"it reads {ALL_MASKED_TEXT}" if any(is_blind) else ""
