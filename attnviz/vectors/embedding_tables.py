@@ -30,7 +30,6 @@ TOKENIZER_FILE = "tokenizer.json"
 WORD_START_MARKS = ("Ġ", "▁")  # of other vocabularies "##" marks pieces within a word
 UNKNOWN_TOKENS = ("[UNK]", "<unk>", "<|unk|>")
 MAX_COMPONENT_WORDS = 25_000  # those with the lowest ids, mostly the most frequent
-WORD_TOKENIZER_HINT = f"cut the text with {opt.tokenizer:words}"
 SINGLE_WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX_FILE = "model.safetensors.index.json"  # which file holds which tensor
 EMBEDDING_TABLE_NAMES = (  # may have a prefix, such as "bert.embeddings."
@@ -179,7 +178,7 @@ def _lookup_word(piece: bytes, label: str) -> str:
     word = piece.decode(errors="replace").strip()
     if not word or "\ufffd" in word:
         problem = f"'{label}' is {'part of a letter' if word else 'white space'}"
-        hint = WORD_TOKENIZER_HINT
+        hint = f"cut the text with {opt.tokenizer:words}"
         raise AttnvizError(f"{problem}, which has no vector", hint, about="embeddings")
     return word
 

@@ -135,7 +135,8 @@ def build_frame(
     width = screen.room
     if is_too_small(screen):
         return Frame(tuple(_too_small_lines(screen)))
-    title = _cut(Text(_title(subject, place), BOLD_STYLE, end=""), width)
+    heading = "Keys" if place.pane == "keys" else subject.finding(place)
+    title = _cut(Text(heading, BOLD_STYLE, end=""), width)
     head = [title, _about(subject, place, screen)]
     sentence = [] if place.pane == "keys" else _sentence_lines(subject, place, screen)
     keys = last_line(last_line_words(place.pane, width, subject.abilities))
@@ -164,10 +165,6 @@ def _too_small_lines(screen: Screen) -> Iterator[Text]:
     width = max(screen.width or 1, 1)
     for line in textwrap.wrap(words, width, break_long_words=False):
         yield _cut(Text(line, end=""), width)
-
-
-def _title(subject: Subject, place: Place) -> str:
-    return "Keys" if place.pane == "keys" else subject.finding(place)
 
 
 def _about(subject: Subject, place: Place, screen: Screen) -> Text:
