@@ -82,12 +82,12 @@ def test_the_head_that_links_it_to_animal_is_the_one_in_which_others_do_not_atte
     assert model_weights[:, 10, 2].argmax() == 71  # which is L5H11
     assert view.headline == (
         f'In L3H1, "it" gives "animal" {in_per_cent(weight)} of its attention; the other tokens '
-        f"give it {in_per_cent(weight - lifts[best])}"
+        f'give "animal" {in_per_cent(weight - lifts[best])}'
     )
     assert view.closing == (
         f"{view.headline}: the largest difference among 72 heads.",
-        f"L5H11 follows with {in_per_cent(model_weights[71, 10, 2])} (the other tokens give it "
-        f'{in_per_cent(model_weights[71, 10, 2] - lifts[71])}), but most tokens attend to "animal" '
+        f"L5H11 follows with {in_per_cent(model_weights[71, 10, 2])} (the other tokens give "
+        f'"animal" {in_per_cent(model_weights[71, 10, 2] - lifts[71])}), but most tokens attend to "animal" '
         f"there; the mean of all heads is {in_per_cent(model_weights[:, 10, 2].mean())}.",
     )
     assert result.status == 0

@@ -214,9 +214,14 @@ def test_steps_on_one_page_have_keys_to_their_colours_where_there_is_room() -> N
 
 
 def test_a_slide_has_its_heading_once_in_the_largest_letters() -> None:
+    findings = {
+        "Step 8: softmax": 'Softmax: "I" scores highest and gets 40\u00a0% of the attention',
+        "Step 10: context vectors": (
+            'The weights of "learning" mix the values into its context vector'
+        ),
+    }
     for heading, layout in slides("causal, followed", "16:9"):
-        if heading == "Step 8: softmax":
-            heading = 'Softmax: "I" scores highest and gets 40\u00a0% of the attention'
+        heading = findings.get(heading, heading)
         (title,) = (word for word in layout.words if word.text == heading)
         assert title.size == max(word.size for word in layout.words) > 23
         assert "step by step" not in " ".join(texts(layout))

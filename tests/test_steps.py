@@ -573,3 +573,21 @@ def test_turned_numbers_below_zero_have_one_sign_each() -> None:
     ]
     assert any("-" in each for each in rotated_sums)
     assert not [each for each in rotated_sums if "- -" in each or "+ -" in each]
+
+
+@pytest.mark.parametrize(
+    ("settings", "title"),
+    [
+        ({}, 'The weights of "this" mix the values into its context vector'),
+        ({"heads": 2}, ""),  # joined
+        ({"layers": 1}, ""),  # and projected by a matrix
+        ({"without": "L0H0"}, ""),
+    ],
+)
+def test_the_step_of_contexts_alone_says_what_mixes_one_heads_values(
+    settings: dict[str, Any], title: str
+) -> None:
+    view = steps(TEXT, step="context", **settings).view()
+
+    assert view.sections[0].finding == title
+    assert not title or view.headline == title

@@ -15,6 +15,7 @@ from attnviz.renderers.picture.panel_labels import (
     PanelStyle,
     Ticks,
     axis_items,
+    column_ticks,
     no_ticks,
     row_ticks,
 )
@@ -29,6 +30,7 @@ PRODUCT_SIGNS = (LINE_START, "·", "=")
 SIGN_GAP = 0.8  # on each side of a sign, and between parts, in letters of the labels
 LINES_GAP = 0.6  # from one line to the next, in letters of the labels
 STRETCH, SQUEEZE = 2.6, 1.2  # times as wide as high, and as high as wide, cells may be
+LABELS_SHARE = 0.25  # of a room's height, at most, for the labels of columns
 MAX_FULL_ROWS = 5  # tables with more of them are little higher
 # Of the height of a line, at most, to which rows of one of its tables grow
 LINE_SHARE_OF_ROWS = 0.8
@@ -67,6 +69,10 @@ class StageLine:
         axis = self.pieces[0].grid.rows
         has_names = any(axis.labels)
         return row_ticks(axis, height, self.style).untitled if has_names else no_ticks(axis)
+
+    def ticks_below(self, piece: StagePiece, width: float) -> Ticks:
+        """Return the labels of the columns of a table, each `width` inches wide."""
+        return column_ticks(piece.grid.columns, width, self.style).untitled
 
     def fixed_width(self, height: float) -> float:
         """Return the width of the labels and signs beside its cells, if a row is `height` inches
@@ -174,9 +180,20 @@ class _StageRoom:
     def limits(self) -> list[float]:
         """The greatest height of a cell in each line; a line of very many rows has lower ones."""
         used_height = len(self.lines) * self.title_height + (len(self.lines) - 1) * self.line_gap
+        used_height += self._labels_height
         parts = [self._row_part(line) for line in self.lines]
         unit = max((self.room[3] - used_height) / sum(parts), 0.02)
         return [unit * part / line.rows for part, line in zip(parts, self.lines, strict=True)]
+
+    @property
+    def _labels_height(self) -> float:
+        """The room below a single line for the labels of its columns; of many lines none have."""
+        if len(self.lines) > 1:
+            return 0.0
+        [line] = self.lines
+        narrow = self.room[2] / (line.columns + len(line.pieces))
+        extents = [line.ticks_below(piece, narrow).extent for piece in line.pieces]
+        return min(max(extents), LABELS_SHARE * self.room[3])
 
     def _row_height(self, line: StageLine, wide: float) -> float:
         share = self.limits[self.lines.index(line)]
@@ -223,8 +240,11 @@ class _StageRoom:
             box = (x + sign, middle - tall / 2, columns * wide, tall)
             yield build_panel(piece.grid, box, self.letters.number, self.letters.smallest)
             yield from _stage_sign(piece, x + sign / 2, middle, line.style)
-            if piece is line.pieces[0]:
-                yield from axis_items(ticks, no_ticks(piece.grid.columns), box, line.style)
+            below = line.ticks_below(piece, wide)
+            if len(self.lines) > 1 or box[1] - below.extent < self.room[1]:
+                below = no_ticks(piece.grid.columns)
+            beside = ticks if piece is line.pieces[0] else no_ticks(piece.grid.rows)
+            yield from axis_items(beside, below, box, line.style)
             boxes.append(box)
             x += sign + columns * wide
         yield from self._title_words(line, boxes)

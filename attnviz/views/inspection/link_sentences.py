@@ -49,7 +49,7 @@ SHARED_QUANTITIES: dict[Weigh, str] = {
 
 
 def link_sentence(link: TokenLink) -> str:
-    """Return `In L3H1, "it" gives "animal" 64 % of its attention; the other tokens give it 9 %`.
+    """Return `In L3H1, "it" gives "animal" 64 % of its attention; the other tokens give "animal" 9 %`.
 
     If in none of several maps the query attends to the key more than other tokens do, say that.
     """
@@ -119,7 +119,9 @@ def _link_amount_text(link: TokenLink, map_link: MapLink) -> str:
 
 
 def _link_base_text(link: TokenLink, map_link: MapLink) -> str:
-    text = base_text(link.token_query, map_link.map_row, link.column)
+    query_name, key_name = _link_token_names(link)
+    receiver = key_name if query_name.casefold() == '"it"' else "it"  # not the query, but the key
+    text = base_text(link.token_query, map_link.map_row, link.column, receiver)
     return text or f"no third {link.options.unit} can attend to it"
 
 

@@ -256,7 +256,17 @@ def context_step(scene: Scene) -> Iterator[Section]:
         remarks=(*parameter_remarks, *_later_steps_remarks(scene)),
         stages=_context_stages(scene, len(head_grids), [*matrices], len(grids)),
         stage_grids=_head_attention_grids(scene) if matrices or scene.layer.heads == 1 else (),
+        finding=_context_finding(scene, matrices),
     )
+
+
+def _context_finding(scene: Scene, output_matrices: Mapping[str, Tensor]) -> str:
+    """Return what makes a context vector, if it is one head's and the followed token reads some."""
+    layer, row = scene.layer, scene.followed_query
+    if layer.heads > 1 or output_matrices or layer.off or row in layer.empty_rows(0):
+        return ""
+    name = quoted_token(scene.trace.tokens, row)
+    return f"The weights of {name} mix the values into its context vector"
 
 
 def _later_steps_remarks(scene: Scene) -> tuple[str, ...]:
