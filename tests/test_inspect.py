@@ -87,8 +87,8 @@ def test_the_head_that_links_it_to_animal_is_the_one_in_which_others_do_not_atte
     assert view.closing == (
         f"{view.headline}: the largest difference among 72 heads.",
         f"L5H11 follows with {in_per_cent(model_weights[71, 10, 2])} (the other tokens give "
-        f'"animal" {in_per_cent(model_weights[71, 10, 2] - lifts[71])}), but most tokens attend to "animal" '
-        f"there; the mean of all heads is {in_per_cent(model_weights[:, 10, 2].mean())}.",
+        f'"animal" {in_per_cent(model_weights[71, 10, 2] - lifts[71])}), but most tokens attend to '
+        f'"animal" there; the mean of all heads is {in_per_cent(model_weights[:, 10, 2].mean())}.',
     )
     assert result.status == 0
     assert view.closing[0] in re.sub("[ \n]+", " ", result.out)

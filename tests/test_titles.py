@@ -52,7 +52,8 @@ ANIMAL = "The animal didn't cross the street because it was too tired"
         (
             ANIMAL,
             {"model": "toy"},
-            'In head 0, "it" gives "animal" 95 % of its attention; the other tokens give "animal" 1 %',
+            'In head 0, "it" gives "animal" 95 % of its attention; '
+            'the other tokens give "animal" 1 %',
         ),
     ],
 )

@@ -49,7 +49,7 @@ SHARED_QUANTITIES: dict[Weigh, str] = {
 
 
 def link_sentence(link: TokenLink) -> str:
-    """Return `In L3H1, "it" gives "animal" 64 % of its attention; the other tokens give "animal" 9 %`.
+    """Return `In L3H1, "he" gives "dog" 64 % of its attention; the other tokens give it 9 %`.
 
     If in none of several maps the query attends to the key more than other tokens do, say that.
     """
