@@ -252,6 +252,28 @@ def test_the_last_station_switches_off_a_head_that_the_answer_needs(
     )
 
 
+@pytest.mark.parametrize("before", ["", "L0H1"])
+@pytest.mark.parametrize("end", ["Escape", "×", "Walk me through"])
+def test_a_walk_leaves_the_heads_switched_as_they_were_before_it(
+    chromium: Browser, agreement_page: Path, before: str, end: str
+) -> None:
+    boxes = "[...document.querySelectorAll('.live-heads input:not(:checked)')]"
+    off = f"{boxes}.map(box => box.value).join()"
+    with page_in_browser(chromium, agreement_page, f"#head=L1H0&off={before or 'none'}") as page:
+        walk_through(page)
+        page.click(".tour-scene button")
+        wait_for_frames(page)
+        assert page.evaluate(off) == ("" if before else "L1H0")
+        if end == "Escape":
+            page.keyboard.press(end)
+        else:
+            page.click(f"text={end}")
+        wait_for_frames(page)
+
+        assert page.evaluate(off) == before
+        assert page.locator(TITLE).is_visible() == (end == "Walk me through")
+
+
 def test_keys_swipes_and_buttons_move_and_escape_ends_the_walk(
     chromium: Browser, agreement_page: Path
 ) -> None:

@@ -108,7 +108,7 @@ function showProblem(text) {
 function originalButton() {
   const button = element("button", { type: "button", id: "original" }, "Back to the original");
   button.addEventListener("click", () => {
-    const names = [...LIVE_NAMES, "query", "key"];
+    const names = [...LIVE_NAMES, "offBefore", "query", "key"];
     change(Object.fromEntries(names.map((name) => [name, startingState[name]])));
     showOriginalText();
   });

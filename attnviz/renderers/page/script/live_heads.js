@@ -16,7 +16,7 @@ const LIVE_NAMES = ["text", "scaled", "causal", "placed", "temperature", "off"];
 /** As the page opens: the text and the settings of the run that made it. */
 function startingChoices() {
   const { text, scaled, causal, temperature, off } = data.live;
-  return { text, scaled, causal, placed: true, temperature, off, walk: null };
+  return { text, scaled, causal, placed: true, temperature, off, walk: null, offBefore: null };
 }
 
 /** The model is unpacked before anything is read from the address, which may name a text. */

@@ -24,11 +24,13 @@ function startTour(section) {
   });
 }
 
-/** With `starts`, what is walked through comes into sight, and its title has the focus. */
+/** With `starts`, what is walked through comes into sight, and its title has the focus. As at the
+ *  end, heads that a walk has switched are as they were before it. */
 function goToStation(place, starts = false) {
-  const last = stations().length - 1;
-  const { query } = followedCell();
-  change({ walk: place === null ? null : Math.min(Math.max(place, 0), last), query });
+  const walk = place === null ? null : Math.min(Math.max(place, 0), stations().length - 1);
+  const isSwitched = state.offBefore !== null && (starts || place === null);
+  const switches = isSwitched ? { off: state.offBefore, offBefore: null } : {};
+  change({ walk, query: followedCell().query, ...switches });
   if (place === null) return control("start-tour").focus();
   if (!starts) return;
   requestAnimationFrame(() => {

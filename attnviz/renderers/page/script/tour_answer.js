@@ -126,6 +126,7 @@ function saidWithout(names, best, now) {
 function switchOfHeads(names, isOff) {
   const text = isOff ? "Switch on again" : `Switch ${namesTogether(names)} off`;
   const button = element("button", { type: "button" }, text);
-  button.addEventListener("click", () => change({ off: isOff ? [] : names }));
+  const offBefore = state.offBefore ?? state.off;
+  button.addEventListener("click", () => change({ off: isOff ? [] : names, offBefore }));
   return button;
 }
