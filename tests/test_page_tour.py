@@ -21,10 +21,11 @@ pytestmark = pytest.mark.slow("browser")
 
 AGREEMENT = "the keys near the cabinet ?"
 MOST_WORDS = 20
-TITLE, CAPTION, NUMBER = (
+TITLE, CAPTION, NUMBER, NOTE = (
     "#tour .tour-live h2",
     ".tour-live .tour-caption",
     ".tour-live .tour-number",
+    ".tour-live > .caption",
 )
 
 
@@ -32,6 +33,7 @@ class Station(NamedTuple):
     name: str
     caption: str
     number: str
+    note: str
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def agreement_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def read_station(page: Page) -> Station:
     wait_for_frames(page)
-    texts = [page.inner_text(name) for name in (TITLE, CAPTION, NUMBER)]
+    texts = [page.inner_text(name) for name in (TITLE, CAPTION, NUMBER, NOTE)]
     return Station(*(re.sub("[\u2068\u2069]", "", text).replace("\u00a0", " ") for text in texts))
 
 
@@ -154,10 +156,12 @@ def test_of_vectors_and_temperatures_the_walk_says_what_is_true(
     cases = {
         "walk=2": "Layer 0 has mixed in other tokens: this is the second layer.",
         "walk=2&off=L0H0,L0H1": "Layer 0 has changed it: this is the second layer.",
-        "walk=2&head=L0H1": "The number picks a row of 32 numbers.",
-        "walk=7": "The sums of the heads, times W_O, join the vector of",
-        "walk=8": "Next: the feed-forward layer, a norm. The last vector",
-        "walk=8&head=L0H1": "Next: the feed-forward layer, layer 1. The last vector",
+        "walk=2&head=L0H1": "The number picks its vector: 32 numbers.",
+        "walk=7": "The heads' sums, times the model's table W_O, join the vector of",
+        "walk=8": "Two more steps: small network (feed-forward), rescaling (norm). The",
+        "walk=8&head=L0H1": (
+            "Three more steps: small network (feed-forward), layer 1, rescaling (norm). The"
+        ),
         "walk=5": "divide by √16. Temperature 0.5 widens differences.",
         "walk=5&temperature=2": "divide by √16. Temperature 2 narrows differences.",
     }
@@ -190,15 +194,15 @@ def test_of_a_key_that_all_rows_read_most_the_walk_says_so(
     key = int(rows[-1].argmax())
     can_read = rows[key:]  # the mask is causal
     is_of_all = len(can_read) > 2 and bool((can_read.argmax(-1) == key).all())
-    sentence = f" {len(can_read)} of {len(rows)} rows read it most."
+    sentence = f' {len(can_read)} of {len(rows)} tokens read "{text.split()[key]}" most here.'
     typed = text.replace(" ", "+").replace("?", "%3F")
 
-    with page_in_browser(chromium, agreement_page, f"#text={typed}&head=L{layer}H0&walk=4") as page:
+    with page_in_browser(chromium, agreement_page, f"#text={typed}&head=L{layer}H0&walk=6") as page:
         wait_until(page, lambda: page.locator(CAPTION).count() == 1)
-        caption = read_station(page).caption
+        note = read_station(page).note
 
-    assert ("rows read it most" in caption) == is_of_all
-    assert caption.endswith(sentence) == is_of_all
+    assert ("most here" in note) == is_of_all
+    assert note.endswith(sentence) == is_of_all
 
 
 @pytest.mark.parametrize(
@@ -231,25 +235,72 @@ def test_each_caption_is_short_whatever_the_model(
     assert path.stat().st_size <= 400_000
 
 
-def test_the_last_station_switches_off_a_head_that_the_answer_needs(
+@pytest.mark.parametrize(
+    ("text", "model", "switched"),
+    [
+        (AGREEMENT, "agreement", "L1H0"),  # the walked head, needed
+        ("the key near the cars ?", "agreement", "L1H0"),  # the walked head, not needed
+        ("( [ ]", "brackets", "L1H0 and L1H1"),  # needed only together: they read the same token
+    ],
+)
+def test_the_last_station_switches_off_the_head_of_the_walk_and_says_what_that_shows(
+    chromium: Browser, tmp_path: Path, text: str, model: str, switched: str
+) -> None:
+    whole = library.trace(text, model=model)
+    whole.save(tmp_path / "x.html", live=True)
+    with page_in_browser(chromium, tmp_path / "x.html", "#head=L1H0&walk=9") as page:
+        wait_until(page, lambda: page.locator(CAPTION).count() == 1)
+        before = read_station(page)
+        page.click(".tour-scene button")
+        after = read_station(page)
+
+    names = switched.split(" and ")
+    without = library.trace(text, model=model, without=",".join(names))
+    assert whole.prediction is not None
+    assert without.prediction is not None
+    old, new = (
+        each.answers[int(each.probabilities[-1].argmax())]
+        for each in (whole.prediction, without.prediction)
+    )
+    rows = [whole[1, int(name[-1])][-1] for name in names]
+    key = int(rows[0].argmax())
+    assert min(float(row[key]) for row in rows) > 0.5
+    reads = "they read" if len(names) > 1 else f"{switched} reads"
+    conclusion = (
+        " %): a large weight need not matter."
+        if old == new
+        else f' %), not "{old}". So "{old}" needs what {reads}, mostly "{whole.tokens[key]}".'
+    )
+    still = " still" if old == new else ""
+    assert before.caption.startswith(f"Does the answer need {switched}?")
+    assert "→" not in before.number
+    assert after.caption.startswith(f'Without {switched} the model{still} says "{new}" (')
+    assert after.caption.endswith(conclusion)
+    assert len(after.caption.split()) <= MOST_WORDS
+
+
+def test_each_number_of_the_softmax_and_of_the_answer_has_an_origin(
     chromium: Browser, agreement_page: Path
 ) -> None:
-    with page_in_browser(chromium, agreement_page) as page:
-        walk_through(page)
-        page.click(".tour-scene button")
-        caption = read_station(page).caption
+    with page_in_browser(chromium, agreement_page, "#head=L1H0") as page:
+        stations = walk_through(page)
+        page.keyboard.press("ArrowLeft")
+        scenes = []
+        for _ in range(3):
+            scenes.append(page.inner_text(".tour-live .tour-scene"))
+            page.keyboard.press("ArrowLeft")
+            wait_for_frames(page)
 
-    named = re.fullmatch(
-        r'Without (L\dH\d) the model says "(\w+)" \((\d+) %\), not "are"\.', caption
-    )
-    assert named is not None, caption
-    without = library.trace(AGREEMENT, model="agreement", without=named[1])
-    assert without.prediction is not None
-    best = int(without.prediction.probabilities[-1].argmax())
-    assert without.prediction.answers[best] == named[2]
-    assert 100 * float(without.prediction.probabilities[-1][best]) == pytest.approx(
-        int(named[3]), abs=0.5
-    )
+    softmax = scenes[-1]
+    line = re.search(r"sum of all exp [=≈] ([\d.]+) / ([\d.]+) [=≈] ([\d.]+)", softmax)
+    assert line is not None
+    power, total, share = line.groups()
+    assert float(power) / float(total) == pytest.approx(float(share), abs=0.0051)
+    assert "e−" not in softmax
+    assert "<.001" in softmax
+    mixture = re.split(" [=≈] ", stations[6].number.split("→ ")[1])[0]
+    score = stations[7].number.split(" → ")[0]
+    assert stations[7].note == f"{mixture} is one of the numbers that go into {score}."
 
 
 @pytest.mark.parametrize("before", ["", "L0H1"])

@@ -469,11 +469,13 @@ function listOfSums(sums) {
   return element("dl", { class: "sums" }, ...rows.flat());
 }
 
-function tableOfSoftmax(head, { query, key, softmax, masked }, [who, whom], mistake) {
+function tableOfSoftmax(head, { query, key, softmax, masked }, [who, whom], mistake, least = 0) {
   const [axis, input] = mistake ? [mistake.axis, "input"] : ["row", "score"];
   const { shift, sink, rest, total, shown, others } = softmax;
   const counts = readTokens(head).counts;
-  const write = (number) => decimalText(number, false);
+  const shorten = (number, text) => (number && number < least ? `<${shareText(least, 3)}` : text);
+  const write = (number) => shorten(number, decimalText(number, false));
+  const share = ({ weight, error }) => shorten(weight, knownShare(weight, error));
   const power = shift ? `exp(${input} ${MINUS} ${plainNumber(shift)})` : `exp(${input})`;
   const row = (name, cells, attributes = {}) =>
     element("tr", attributes, element("th", { scope: "row" }, name),
@@ -481,13 +483,13 @@ function tableOfSoftmax(head, { query, key, softmax, masked }, [who, whom], mist
   const rows = shown.map((cell) => row(
     actionButton(...namesOfCell(head, cell, axis),
       () => change({ cell: { query: cell.query, key: cell.key } })),
-    [plainNumber(cell.score), write(cell.power), weightBar(cell)],
+    [plainNumber(cell.score), write(cell.power), weightBar(cell, share(cell))],
     { "aria-current": cell.query === query && cell.key === key && "true" },
   ));
   if (others.length > 0) {
     const added = (name) => others.reduce((sum, cell) => sum + cell[name], 0);
     const name = `${others.length.toLocaleString("en")} more`;
-    rows.push(row(name, ["", write(added("power")), knownShare(added("weight"), 0)]));
+    rows.push(row(name, ["", write(added("power")), share({ weight: added("weight"), error: 0 })]));
   }
   if (sink !== null) rows.push(row("sink", [plainNumber(sink), write(rest), "no value"]));
   rows.push(row("sum", ["", write(total), ""], { class: "total" }));
@@ -512,10 +514,9 @@ function namesOfCell(head, { query, key }, axis) {
 }
 
 /** A weight, and a bar as long as its share. */
-function weightBar({ weight, error }) {
+function weightBar({ weight }, number) {
   const bar = element("span");
   bar.style.width = `${Math.min(Math.max(weight, 0), 1) * 100}%`;
-  const number = knownShare(weight, error);
   const whole = element("span", { class: "weight-bar" }, bar);
   return element("span", { class: "bar-of-weight" }, whole, element("span", {}, number));
 }
