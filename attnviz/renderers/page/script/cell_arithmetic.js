@@ -469,13 +469,15 @@ function listOfSums(sums) {
   return element("dl", { class: "sums" }, ...rows.flat());
 }
 
+/** Of what is smaller than `least` only that. */
+const textFrom = (least, size, text) => (size && size < least ? `<${shareText(least, 3)}` : text);
+const shareFrom = (least, weight, error = 0) => textFrom(least, weight, knownShare(weight, error));
+
 function tableOfSoftmax(head, { query, key, softmax, masked }, [who, whom], mistake, least = 0) {
   const [axis, input] = mistake ? [mistake.axis, "input"] : ["row", "score"];
   const { shift, sink, rest, total, shown, others } = softmax;
   const counts = readTokens(head).counts;
-  const shorten = (number, text) => (number && number < least ? `<${shareText(least, 3)}` : text);
-  const write = (number) => shorten(number, decimalText(number, false));
-  const share = ({ weight, error }) => shorten(weight, knownShare(weight, error));
+  const write = (number) => textFrom(least, number, decimalText(number, false));
   const power = shift ? `exp(${input} ${MINUS} ${plainNumber(shift)})` : `exp(${input})`;
   const row = (name, cells, attributes = {}) =>
     element("tr", attributes, element("th", { scope: "row" }, name),
@@ -483,13 +485,13 @@ function tableOfSoftmax(head, { query, key, softmax, masked }, [who, whom], mist
   const rows = shown.map((cell) => row(
     actionButton(...namesOfCell(head, cell, axis),
       () => change({ cell: { query: cell.query, key: cell.key } })),
-    [plainNumber(cell.score), write(cell.power), weightBar(cell, share(cell))],
+    [plainNumber(cell.score), write(cell.power), weightBar(cell, least)],
     { "aria-current": cell.query === query && cell.key === key && "true" },
   ));
   if (others.length > 0) {
     const added = (name) => others.reduce((sum, cell) => sum + cell[name], 0);
     const name = `${others.length.toLocaleString("en")} more`;
-    rows.push(row(name, ["", write(added("power")), share({ weight: added("weight"), error: 0 })]));
+    rows.push(row(name, ["", write(added("power")), shareFrom(least, added("weight"))]));
   }
   if (sink !== null) rows.push(row("sink", [plainNumber(sink), write(rest), "no value"]));
   rows.push(row("sum", ["", write(total), ""], { class: "total" }));
@@ -514,11 +516,11 @@ function namesOfCell(head, { query, key }, axis) {
 }
 
 /** A weight, and a bar as long as its share. */
-function weightBar({ weight }, number) {
+function weightBar({ weight, error }, least) {
   const bar = element("span");
   bar.style.width = `${Math.min(Math.max(weight, 0), 1) * 100}%`;
   const whole = element("span", { class: "weight-bar" }, bar);
-  return element("span", { class: "bar-of-weight" }, whole, element("span", {}, number));
+  return element("span", { class: "bar-of-weight" }, whole, shareFrom(least, weight, error));
 }
 
 /* What a row makes of its weights: the values, each times its share, and their sum. */
