@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
+from jaxtyping import Float
 
 from attnviz.attention.arithmetic import mix_values
 from attnviz.traces.from_text import trace as trace_text
@@ -18,12 +19,14 @@ from attnviz.wings.quiz.attention_row import (
     has_plain_mask,
 )
 from attnviz.wings.quiz.lesson import MAX_ANSWERS
+from attnviz.wording.numbers import fixed_text
 
 MIN_ANSWER_GAP = 0.05  # between two weights that are answers
 ANSWER_RANGE = (0.005, 0.995)  # of a weight that is an answer
 WEIGHT_RANGE = (0.05, 0.95)  # of a weight that is asked for
 MAX_SUMMED = 8  # scores in a softmax that is to be computed
 SAME_WEIGHT_TOLERANCE = 1e-4  # of a weight before and after words change places
+DECIMALS = 2  # of numbers that are printed
 VALUE_GAP = 0.12  # between two numbers of a context vector that are answers
 
 
@@ -41,6 +44,13 @@ class NumberCase:
     gap: float = MIN_ANSWER_GAP  # at least this is between two answers
     other_text: str = ""  # the same words in another order
     is_first_needed: bool = False  # whether the first wrong number must be an answer
+    by_hand: float | None = None  # what the printed numbers give; None for one that is read off
+
+    @property
+    def agrees_on_paper(self) -> bool:
+        """Whether the printed numbers give the right one to its last printed digit."""
+        by_hand = self.right if self.by_hand is None else self.by_hand
+        return fixed_text(by_hand, DECIMALS) == fixed_text(self.right, DECIMALS)
 
     def answers_around(self, rank: int) -> dict[float, str]:
         """Return four answers, of which `rank` are below the right one, each with its reply; empty
@@ -72,8 +82,13 @@ def _weight_cases(search: Search) -> Iterator[NumberCase]:
         keys = [key for key in row.plain_keys if row.visible[key] and low < row.weights[key] < high]
         for key in search.random.sample(keys, len(keys)):
             wrong = tuple(_mistaken_weights(row, key))
-            right = float(row.weights[key])
-            yield NumberCase(row, right, wrong, key)
+            by_hand = float(row.softmax(as_printed(row.scores))[key])
+            yield NumberCase(row, float(row.weights[key]), wrong, key, by_hand=by_hand)
+
+
+def as_printed(numbers: Float[np.ndarray, "key"]) -> Float[np.ndarray, "key"]:
+    """Return numbers as a sheet prints them."""
+    return np.round(numbers, DECIMALS)
 
 
 def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[tuple[float, str]]:
@@ -158,9 +173,10 @@ def _temperature_cases(search: Search) -> Iterator[NumberCase]:
             (2 * largest, "That is twice the weight: softmax is not proportional to scores."),
             *_numbers_around(right),
         )  # fmt: skip
+        by_hand = float(row.softmax(2 * as_printed(row.scores)).max())
         leads = largest - np.sort(row.weights)[-2] >= MIN_ANSWER_GAP
         if leads and right - largest >= MIN_ANSWER_GAP:
-            yield NumberCase(row, right, wrong, row.best, is_first_needed=True)
+            yield NumberCase(row, right, wrong, row.best, is_first_needed=True, by_hand=by_hand)
 
 
 def _value_cases(search: Search) -> Iterator[NumberCase]:
@@ -190,8 +206,16 @@ def _value_cases(search: Search) -> Iterator[NumberCase]:
                 *((before + share, "") for share in (0.25, 0.5, 0.75, -0.25, -0.5, 1.25)),
             )  # fmt: skip
             if row.weights[key] >= VALUE_GAP:
-                limits = -np.inf, np.inf
-                yield NumberCase(row, right, wrong, key, limits, VALUE_GAP, is_first_needed=True)
+                yield NumberCase(
+                    row,
+                    right,
+                    wrong,
+                    key,
+                    limits=(-np.inf, np.inf),
+                    gap=VALUE_GAP,
+                    is_first_needed=True,
+                    by_hand=round(before, DECIMALS) + round(float(row.weights[key]), DECIMALS),
+                )
 
 
 def _order_cases(search: Search) -> Iterator[NumberCase]:

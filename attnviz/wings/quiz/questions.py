@@ -40,6 +40,7 @@ MIN_SHARPENING = 0.12  # of the largest weight, by leaving out the scale
 MIN_PATTERN_SCORE, MIN_PATTERN_GAP = 0.5, 0.35  # of the head that shows a pattern; to the other
 MAX_EXPLAINED_KINDS = 2  # of many kinds the first ones say enough
 MIN_ANSWER_PROBABILITY = 0.75  # of a model's answer that is asked about
+ON_PAPER = "and follows, to its last digit, from the printed numbers"
 MIN_ROLE_SCORE, MIN_ROLE_WEIGHT, MAX_OTHER_WEIGHT = 0.7, 0.6, 0.25
 
 
@@ -139,10 +140,11 @@ def _tempting_keys(row: AttentionRow, others: Sequence[int]) -> list[int]:
 
 
 def find_number_questions(search: Search, kind: str) -> Iterator[Question]:
-    """Yield a question for each row of the cases of a kind. How many numbers are smaller than the
-    right one is drawn, as far as there are such: it must not be right to choose the smallest.
+    """Yield a question for each row of the cases of a kind that agree on paper. How many numbers
+    are smaller than the right one is drawn, as far as there are such: it must not be right to
+    choose the smallest.
     """
-    rest = [*NUMBER_CASES[kind](search)]
+    rest = [case for case in NUMBER_CASES[kind](search) if case.agrees_on_paper]
     while rest:
         for rank in search.random.sample(range(MAX_ANSWERS), MAX_ANSWERS):
             fitting = ((case, case.answers_around(rank)) for case in rest)
@@ -370,8 +372,7 @@ def _explain_weight(rows: Sequence[AttentionRow]) -> str:
     least = min(int(row.visible.sum()) for row in rows)
     if least > MAX_SUMMED:
         return f"at most {MAX_SUMMED} visible tokens can be added up, and there are {least}"
-    row = min(rows, key=lambda each: each.evenness)
-    return f"the largest weight of {_row_name(row)} is {share_text(row.weights.max())}, too plain"
+    return f"no weight has three others apart {ON_PAPER}"
 
 
 def _explain_scaled(rows: Sequence[AttentionRow]) -> str:
@@ -399,11 +400,12 @@ EXPLANATIONS: Mapping[str, Callable[[Sequence[AttentionRow]], str]] = {
     "row": lambda rows: "no two tokens give each other clearly different weights",
     "weight": _explain_weight,
     "scaled": _explain_scaled,
-    "temperature": lambda rows: "no row is much sharper at half the temperature",
+    "temperature": lambda rows: f"no largest weight grows much at half the temperature {ON_PAPER}",
     "mask": _explain_mask,
     "visible": _explain_mask,
     "value": lambda rows: (
-        f"no token has a weight of {share_text(VALUE_GAP)} and three others apart"
+        f"no token has a weight of {share_text(VALUE_GAP)}, after which the number has three others "
+        f"apart {ON_PAPER}"
     ),
     "order": lambda rows: (
         "only words of random vectors without positions and without a mask can change places"

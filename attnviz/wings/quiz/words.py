@@ -27,6 +27,7 @@ from attnviz.views.steps.scene import Scene, StepSettings
 from attnviz.views.trace import vectors_grid
 from attnviz.wings.quiz.attention_row import AttentionRow, attention_rows
 from attnviz.wings.quiz.lesson import OwnQuestion
+from attnviz.wings.quiz.number_cases import as_printed
 from attnviz.wings.quiz.questions import ModelRun, Question
 from attnviz.wording.numbers import exact_text, fixed_text, percent_text
 from attnviz.wording.sums import Sum
@@ -373,7 +374,7 @@ def _temperature_sums(question: Question, row: AttentionRow) -> tuple[Sum, ...]:
     assert row.scores is not None
     writer = _scene(row).write(f"weight({row.trace.tokens.labels[row.query]}, "
                                f"{row.keys.labels[row.best]})")  # fmt: skip
-    scores = (2 * row.scores)[row.visible].tolist()
+    scores = (2 * as_printed(row.scores))[row.visible].tolist()
     place = int(row.visible[: row.best].sum())
     return (writer.softmax(scores, place, question.numbers[question.answer]),)
 
