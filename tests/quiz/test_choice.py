@@ -119,8 +119,8 @@ def test_the_mistake_that_gives_a_wrong_number_is_named() -> None:
             "That divides by √d_k once more: these scores are scaled.": row.softmax(
                 scores / row.layer.head_dim**0.5)[key],
             "That is an even share: it ignores the scores.": 1 / row.visible.sum(),
-            "That is the weight of all other tokens together.": 1 - row.weights[key],
-            **{f'That is the weight of "{label}".': weight
+            "That is what all other tokens get together.": 1 - row.weights[key],
+            **{f'That is what "{label}" gets.': weight
                for label, weight in zip(row.keys.labels, row.weights, strict=True)},
         }  # fmt: skip
         assert question.replies[question.answer] == ""

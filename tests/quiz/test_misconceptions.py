@@ -123,19 +123,36 @@ def test_each_reply_is_to_a_wrong_answer_and_most_wrong_answers_have_one(seeds: 
 
 
 @SEEDS
-def test_a_model_answers_as_the_ablation_says_and_one_head_is_enough(seeds: int) -> None:
+def test_which_heads_must_be_on_follows_from_the_answers_of_the_model_that_are_printed(
+    seeds: int,
+) -> None:
     for seed in range(seeds):
         question = questions_of_seed(seed)[-1]
-        row = not_none(question.row)
-        off = question.runs[question.run].off
-        prediction = not_none(
-            trace(row.trace.tokens.text, model="agreement", without=",".join(off)).prediction
-        )
-        position = not_none(prediction.main_position)
-        best = int(prediction.probabilities[position].argmax())
-        assert question.words[question.answer] == prediction.answers[best]
-        assert {run.answer for run in question.runs[:-1]} == {question.runs[0].answer}
-        assert question.runs[-1].answer != question.runs[0].answer
+        exercise = build_exercise(question, 1)
+        names = re.findall(r"L\dH\d", exercise.question.title)
+        [kept] = re.findall(r'"(\w+)"\?$', exercise.question.title)
+        answers = re.findall(r'"(\w+)" (?:with all heads|without (\w+))', exercise.question.about)
+        printed = {off: answer for answer, off in answers}
+        needed = [name for name in names if printed[name] != kept]
+        words = {0: "either one", 2: "both"}.get(len(needed), "".join(needed))
+
+        assert exercise.options[exercise.answer] == words
+        assert {*exercise.options} == {*names, "both", "either one"}
+        assert printed[""] == kept != printed["both"]
+        for off, without in (
+            ("", None),
+            *((name, name) for name in names),
+            ("both", ",".join(names)),
+        ):
+            assert printed[off] == answer_of_model(
+                not_none(question.row).trace.tokens.text, without
+            )
+
+
+def answer_of_model(text: str, without: str | None) -> str:
+    prediction = not_none(trace(text, model="agreement", without=without).prediction)
+    best = prediction.probabilities[not_none(prediction.main_position)].argmax()
+    return prediction.answers[int(best)]
 
 
 def test_a_mirrored_cell_an_unmoved_weight_and_an_unchanged_output_are_always_answers() -> None:

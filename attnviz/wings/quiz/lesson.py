@@ -28,7 +28,7 @@ QUESTION_KINDS: Mapping[str, str] = {  # what each kind asks, for help texts
     "value": "what another value changes",
     "order": "what another order of the words changes",
     "head": "which of two maps is the head that does this",
-    "ablation": "what a model answers without a head",
+    "ablation": "which heads a model's answer needs",
 }
 DEFAULT_QUESTIONS = 6
 QUESTION_LIMITS = (1, 40)

@@ -109,7 +109,7 @@ def _mistaken_weights(row: AttentionRow, key: int) -> Iterator[tuple[float, str]
     yield _even_share(row)
     yield from _other_weights(row, key)
     right = float(row.weights[key])
-    yield 1 - right, "That is the weight of all other tokens together."
+    yield 1 - right, "That is what all other tokens get together."
     yield from _numbers_around(right)
 
 
@@ -122,7 +122,7 @@ def _other_weights(row: AttentionRow, key: int) -> Iterator[tuple[float, str]]:
     others = sorted(np.flatnonzero(row.visible).tolist(), key=lambda each: -row.weights[each])
     for other in others:
         if other != key:
-            yield float(row.weights[other]), f'That is the weight of "{row.keys.labels[other]}".'
+            yield float(row.weights[other]), f'That is what "{row.keys.labels[other]}" gets.'
 
 
 def _numbers_around(right: float) -> Iterator[tuple[float, str]]:

@@ -48,7 +48,7 @@ MIN_ROLE_SCORE, MIN_ROLE_WEIGHT, MAX_OTHER_WEIGHT = 0.7, 0.6, 0.25
 class Question:
     """A question with its answers, of which `answer` (an index) is right.
 
-    `keys`, `numbers`, `rows`, `heads` or `words` are what the answers stand for, by kind.
+    `keys`, `numbers`, `rows`, `heads` or `needs` are what the answers stand for, by kind.
     """
 
     kind: str
@@ -63,9 +63,8 @@ class Question:
     pattern: KeyPattern | None = None  # what one of two heads does,
     scores: tuple[float, ...] = ()  # and how much each of them does so
     own: OwnQuestion | None = None  # the words of a lesson
-    runs: tuple[ModelRun, ...] = ()  # of a model: with all heads, and with some switched off;
-    run: int = 0  # the one whose answer is asked for,
-    words: tuple[str, ...] = ()  # among these
+    runs: tuple[ModelRun, ...] = ()  # of a model: with all heads, without one, the other, both;
+    needs: tuple[tuple[str, ...], ...] = ()  # names of the heads that must be on for its answer
 
     @property
     def key(self) -> int | None:
@@ -75,7 +74,7 @@ class Question:
     @property
     def count(self) -> int:
         given = self.own.answers if self.own and not self.own.kind else ()
-        return len(self.keys or self.numbers or self.rows or self.heads or self.words or given)
+        return len(self.keys or self.numbers or self.rows or self.heads or self.needs or given)
 
 
 @dataclass(frozen=True)
@@ -261,7 +260,7 @@ def _two_heads(
 
 def find_ablation_questions(search: Search) -> Iterator[Question]:
     """Yield questions on two heads of a small model that read the same token where it answers: the
-    answer is the same without one of them, and another one without both.
+    answer is another one without both, and which of them it needs is what each alone changes.
     """
     prediction = search.trace.prediction
     position = None if prediction is None else prediction.main_position
@@ -279,16 +278,13 @@ def find_ablation_questions(search: Search) -> Iterator[Question]:
         text, settings = search.trace.tokens.text, search.trace.origin.settings
         ways = ((), *((name,) for name in names), tuple(names))
         runs = [_run_model(text, settings, off) for off in ways]
-        kept, changed = runs[0].answer, runs[-1].answer
         are_sure = all(run.probability >= MIN_ANSWER_PROBABILITY for run in runs)
-        if not are_sure or kept == changed or {run.answer for run in runs[:-1]} != {kept}:
+        if not are_sure or runs[0].answer == runs[-1].answer:
             continue
-        number = search.random.choice((1, 2, 3, 3))
-        assert prediction is not None
-        others = [word for word in prediction.answers if word not in (kept, changed)]
-        words = shuffled(search, [kept, changed, *search.random.sample(others, MAX_ANSWERS - 2)])
-        answer = words.index(runs[number].answer)
-        yield Question("ablation", pair[0], answer, words=words, runs=tuple(runs), run=number)
+        pairs = zip(names, runs[1:-1], strict=True)
+        needed = tuple(name for name, run in pairs if run.answer != runs[0].answer)
+        needs = shuffled(search, ways)
+        yield Question("ablation", pair[0], needs.index(needed), needs=needs, runs=tuple(runs))
 
 
 @lru_cache(maxsize=64)
@@ -404,7 +400,7 @@ EXPLANATIONS: Mapping[str, Callable[[Sequence[AttentionRow]], str]] = {
     "mask": _explain_mask,
     "visible": _explain_mask,
     "value": lambda rows: (
-        f"no token has a weight of {share_text(VALUE_GAP)}, after which the number has three others "
+        f"no token has a weight of {share_text(VALUE_GAP)}, and the new number three others "
         f"apart {ON_PAPER}"
     ),
     "order": lambda rows: (
@@ -412,6 +408,6 @@ EXPLANATIONS: Mapping[str, Callable[[Sequence[AttentionRow]], str]] = {
     ),
     "head": lambda rows: "no two heads differ clearly enough",
     "ablation": lambda rows: (
-        "no two heads of a small model read the same token, and decide its answer only together"
+        "no two heads of a small model read the same token and together decide its answer"
     ),
 }

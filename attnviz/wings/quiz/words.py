@@ -497,20 +497,35 @@ def _two_maps(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
 def _weights_in_heads(question: Question, row: AttentionRow) -> tuple[Grid, ...]:
     rows = [*attention_rows(row.trace, (), (row.query,))]
     names = [each.head_name for each in rows]
-    title = f"weights of {_query(row)}"
+    title = f"weights in the row of {_query(row)}"
     return (_rows_grid(row, title, names, [each.weights for each in rows]),)
 
 
-def _ablation_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
-    """Return the reply to the answer with other heads switched off than those of the question."""
-    kept, changed = question.runs[0].answer, question.runs[-1].answer
-    first, second = question.runs[-1].off
-    replies = {
-        kept: f"That is the answer without {first} or {second} alone.",
-        changed: f"That is the answer without both {first} and {second}: one of them is enough.",
-    }
-    right = question.words[question.answer]
-    return tuple("" if word == right else replies.get(word, "") for word in question.words)
+def _need_options(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    """Return which heads must be on, in words: `L1H0`, `both`, or `either one`."""
+    names = {0: "either one", 2: "both"}
+    return tuple(names.get(len(need), "".join(need)) for need in question.needs)
+
+
+def _need_replies(question: Question, row: AttentionRow) -> tuple[str, ...]:
+    """Return what shows that other heads must be on than those of a wrong answer."""
+    needed = {*question.needs[question.answer]}
+    wrong = [sorted({*need} ^ needed) for need in question.needs]
+    return tuple(f"{_effect_text(question, heads[0])}." if heads else "" for heads in wrong)
+
+
+def _effect_text(question: Question, head: str) -> str:
+    """Return whether a head that is switched off alone changes the answer of the model."""
+    does_change = head in question.needs[question.answer]
+    return f"Without {head} alone the answer {'changes' if does_change else 'stays'}"
+
+
+def _need_reason(question: Question, row: AttentionRow) -> str:
+    names = question.runs[-1].off
+    effects = ". ".join(_effect_text(question, name) for name in names)
+    is_each_needed = question.needs[question.answer] == names
+    also = "" if is_each_needed else ": a large weight does not make a head necessary"
+    return f"{effects}. Both give {_key(row, row.best)} most of their attention{also}."
 
 
 def _number_text(number: float) -> str:
@@ -524,13 +539,8 @@ def _largest_text(question: Question, place: int) -> str:
 def _run_text(run: ModelRun) -> str:
     """Return what a model answers without some heads: `"are" without L1H0 (95 %)`."""
     place = "both" if len(run.off) > 1 else "".join(run.off)
-    without = f" without {place}" if run.off else ""
+    without = f" without {place}" if run.off else " with all heads"
     return f'"{run.answer}"{without} ({percent_text(run.probability)})'
-
-
-def _off_text(question: Question) -> str:
-    off = question.runs[question.run].off
-    return f"{and_list(off)} {'is' if len(off) == 1 else 'are'}"
 
 
 VALUES: Mapping[str, Callable[[Question, AttentionRow], str]] = {  # names in words.toml
@@ -555,9 +565,9 @@ VALUES: Mapping[str, Callable[[Question, AttentionRow], str]] = {  # names in wo
     "value": lambda question, row: _number_text(_first_value(question, row)),
     "grown_value": lambda question, row: _number_text(_first_value(question, row) + 1),
     "other_text": lambda question, row: question.case.other_text if question.case else "",
-    "off": lambda question, row: _off_text(question),
-    "whole_answer": lambda question, row: _run_text(question.runs[0]),
-    "answers_without": lambda question, row: and_list([*map(_run_text, question.runs[1:])]),
+    "off": lambda question, row: and_list(question.runs[-1].off),
+    "whole_answer": lambda question, row: question.runs[0].answer,
+    "answers": lambda question, row: and_list([*map(_run_text, question.runs)]),
 }
 
 
@@ -605,8 +615,9 @@ WORDS: Mapping[str, QuestionWords] = {  # a row for each of QUESTION_KINDS
         replies=_head_replies,
     ),
     "ablation": QuestionWords(
-        options=lambda question, row: question.words,
+        options=_need_options,
+        reason=_need_reason,
         shown=_weights_in_heads,
-        replies=_ablation_replies,
+        replies=_need_replies,
     ),
 }
