@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from attnviz.renderers.page.tags import join_markup, tag
 from attnviz.traces.settings import Settings
 from attnviz.wings.quiz.lesson import Lesson, LessonText, read_course
+from attnviz.wings.quiz.page import _typeset_markup
 from attnviz.wings.quiz.quiz import build_quiz
 from attnviz.wings.quiz.view import view
 from attnviz.wings.quiz.words import build_exercise
@@ -23,6 +25,7 @@ from tests.pages_by_hand import write_page
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+A4_WIDTH = 703  # pixels between the margins of a printed page
 COURSE = build_quiz(read_course())
 RIGHT_ANSWERS = "".join("abcd"[each.answer] for each in COURSE.questions)
 
@@ -64,6 +67,20 @@ def test_the_page_is_small_and_does_not_tell_the_answers_at_a_glance(page_path: 
     assert "That is " not in text
     assert all(len(each["replies"]) in (0, 2, 4) for each in solutions)
     assert "Answer:" not in text
+
+
+def test_minus_signs_and_subscripts_are_those_of_the_sheet_and_tokens_stay_as_they_are() -> None:
+    text = view(COURSE).render(".html").decode()
+    [encoded_solutions] = re.findall(r'id="solutions">([^<]*)<', text)
+    solutions = json.loads(base64.b64decode(encoded_solutions))
+    shown = re.findall(r">([^<]+)", text[text.index("<main") : text.index("</main>")])
+    shown += [words for each in solutions for words in (*each["replies"], each["solution"])]
+
+    assert not [words for words in shown if "d_k" in words or re.search(r"(^|[ (])-\d", words)]
+    assert any("√dₖ" in words for words in shown)
+    assert [words for words in shown if re.match(r"−\d\.\d\d$", words)]
+    markup = _typeset_markup(join_markup([tag("th", "-1"), tag("td", "-1")]))
+    assert markup == "<th>-1</th><td>−1</td>"
 
 
 def test_it_is_answered_by_keys_alone_and_the_score_counts_what_was_right(
@@ -189,6 +206,12 @@ def test_on_paper_all_questions_stand_without_their_solutions(page: Page) -> Non
 
     assert page.locator(".question:visible").count() == 10
     assert page.locator(".solution:visible, .verdict:visible, button:visible").count() == 0
+    page.set_viewport_size({"width": A4_WIDTH, "height": 1000})
+    maps = page.locator(".question:has(#question-9) .frame").all()
+    first, second = (not_none(each.bounding_box()) for each in maps)
+    assert first["y"] == second["y"]
+    assert first["x"] + first["width"] <= second["x"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= A4_WIDTH
 
 
 def test_words_from_strangers_are_never_markup(chromium: Browser, tmp_path: Path) -> None:

@@ -385,6 +385,24 @@ def test_a_last_page_with_one_question_gets_another_one_from_the_page_before() -
     assert [len(page) for page in _even_pages(blocks[:3], 10.0)] == [3]
 
 
+def test_what_holds_for_all_questions_stands_once_in_the_header() -> None:
+    settings = Settings(dim=4, seed=42)
+    other = LessonText("she reads old books", Settings(dim=4, seed=7), kinds=("value",))
+    weight = LessonText("I am learning this", settings, kinds=("weight",))
+    texts = {name: view(build_quiz(Lesson(parts, questions=2))).render(".md").decode()
+             for name, parts in (("seeds", (weight, other)), ("value", (other,)))}  # fmt: skip
+    course = view(build_quiz(read_course())).render(".md").decode()
+
+    for text in (course, texts["seeds"]):
+        header = text[: text.index("## 1 ")]
+        assert "Softmax: exp of each score, divided by their sum; a calculator helps" in header
+        assert text.count("Random vectors") == 1 + text.count("seed 7")
+        assert text.count("Softmax:") == 1
+    assert "Random vectors where no model is named." in course
+    assert "Random vectors. Softmax" in texts["seeds"]
+    assert "Softmax" not in texts["value"]
+
+
 def test_own_questions_in_lines_are_shown_on_one_and_are_about_no_weights(tmp_path: Path) -> None:
     path = tmp_path / "lesson.toml"
     path.write_text(

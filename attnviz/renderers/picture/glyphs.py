@@ -125,8 +125,8 @@ TEXT_FIELDS: dict[type, dict[str, TextSetter]] = {
     },
     Exercise: {
         **dict.fromkeys(("question", "solution"), None),
-        **dict.fromkeys(("options", "context"), drawable_text),
-        "replies": _typeset_text,
+        **dict.fromkeys(("options", "replies"), _typeset_text),
+        "context": drawable_text,
     },
     Sum: dict.fromkeys(("left", "right", "result"), _typeset_text),
     Plane: {"arrows": None, "angle": _typeset_text, "projection": _typeset_text},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from functools import partial
 from html import escape
@@ -19,6 +20,7 @@ from attnviz.renderers.page.page import (
 from attnviz.renderers.page.tables_and_steps import MASKED_NOTE, table_markup
 from attnviz.renderers.page.tags import NO_MARKUP, Markup, empty_tag, join_markup, tag
 from attnviz.renderers.page.theming import theme_rules
+from attnviz.renderers.picture.text import typeset
 from attnviz.renderers.wrapping import align_sums
 from attnviz.views.grids.description import has_masked_cells
 from attnviz.views.grids.exercise import Exercise
@@ -27,6 +29,7 @@ from attnviz.views.view import View
 from attnviz.wording.printable import exact_json
 
 PAGE_SCRIPTS = ("script/elements.js", "script/markup.js")
+TABLE_NAME_OR_WORDS = re.compile("<th[^>]*>[^<]*|(?<=>)[^<]+")
 PAGE_STYLES = ("style/style.css", "style/panels.css", "style/paper.css")
 
 read_quiz_file = partial(read_page_file, package="attnviz.wings.quiz")
@@ -51,7 +54,7 @@ def quiz_html(view: View, look: Look) -> Iterator[bytes]:
         "settings": escape(view.settings),
         "note": escape(view.screen.caveat),
         "signs": f" {MASKED_NOTE}." if _has_masks(exercises) else "",
-        "questions": join_markup(map(_question_markup, exercises)),
+        "questions": _typeset_markup(join_markup(map(_question_markup, exercises))),
         "solutions": _encoded_solutions(exercises),
         "made": provenance_details(view),
         "style": style,
@@ -65,6 +68,15 @@ def _has_masks(exercises: tuple[Exercise, ...]) -> bool:
         has_masked_cells((*exercise.question.grids, *exercise.solution.grids))
         for exercise in exercises
     )
+
+
+def _typeset_markup(markup: Markup) -> Markup:
+    """Return markup with its words typeset as on paper, but for the names in tables: tokens."""
+
+    def set_words(match: re.Match[str]) -> str:
+        return match[0] if match[0].startswith("<th") else typeset(match[0])
+
+    return Markup(TABLE_NAME_OR_WORDS.sub(set_words, markup))
 
 
 def _question_markup(exercise: Exercise) -> Markup:
@@ -106,11 +118,11 @@ def _encoded_solutions(exercises: tuple[Exercise, ...]) -> str:
     solutions = [
         {
             "answer": exercise.answer,
-            "replies": exercise.replies,
-            "solution": join_markup([
+            "replies": [*map(typeset, exercise.replies)],
+            "solution": _typeset_markup(join_markup([
                 tag("p", exercise.solution.title, class_="right-answer"),
                 *_section_body(exercise.solution),
-            ]),
+            ])),
         }
         for exercise in exercises
     ]  # fmt: skip

@@ -18,6 +18,8 @@ from attnviz.wings.quiz.words import build_exercise
 from attnviz.wording.commands import Command
 from attnviz.wording.words import and_list, counted
 
+SOFTMAX_NOTE = "Softmax: exp of each score, divided by their sum; a calculator helps with exp."
+SOFTMAX_KINDS = ("weight", "temperature")
 ROW_NOTE = "Each row shows how one token divides its attention"
 HEAD_NAME = re.compile(r"\bL(\d+)H(\d+)\b")
 SUM_TOLERANCE = 1e-3  # of the weights of a row, which may be stored in 16 bits
@@ -32,7 +34,8 @@ def view(
     `command` makes the quiz again; `line` is that command with the options of its output.
     """
     exercises = tuple(
-        build_exercise(question, number) for number, question in enumerate(quiz.questions, 1)
+        build_exercise(question, number, quiz.seed)
+        for number, question in enumerate(quiz.questions, 1)
     )
     title = quiz.title or "Attention in questions"
     headline = f"{title}: solutions" if answers else title
@@ -72,9 +75,10 @@ def _settings(quiz: Quiz) -> str:
 
 
 def _note(quiz: Quiz, exercises: Sequence[Exercise]) -> str:
-    """Return what a row is; that it sums to 1 where those of all questions do; and what the first
-    name of a head means. Nothing of questions that are about no attention, and nothing on rows
-    where a question asks what they are.
+    """Return that vectors are random, if some are; what softmax is, where one is to be computed;
+    what a row is; that it sums to 1 where those of all questions do; and what the first name of a
+    head means. Nothing of questions that are about no attention, and nothing on rows where a
+    question asks what they are.
     """
     rows = [question.row for question in quiz.questions if question.row is not None]
     if not rows:
@@ -87,7 +91,14 @@ def _note(quiz: Quiz, exercises: Sequence[Exercise]) -> str:
         head_note = f"{first[0]}: layer {first[1]}, head {first[2]} (both count from 0)."
     row_note = f"{ROW_NOTE}{'; it sums to 1' if do_sum else ''}."
     asks_row = any(question.kind == "row" for question in quiz.questions)
-    return " ".join(filter(None, ("" if asks_row else row_note, head_note)))
+    random_rows = [row for row in rows if row.has_random_vectors]
+    where = " where no model is named" if len(random_rows) < len(rows) else ""
+    has_seed = any(row.trace.origin.settings.seed == quiz.seed for row in random_rows)
+    random_note = f"Random vectors{where}." if has_seed else ""
+    has_softmax = any(question.kind in SOFTMAX_KINDS for question in quiz.questions)
+    softmax_note = SOFTMAX_NOTE if has_softmax else ""
+    notes = (random_note, softmax_note, "" if asks_row else row_note, head_note)
+    return " ".join(filter(None, notes))
 
 
 def _asked_model_name(question: Question) -> str:

@@ -86,15 +86,19 @@ def _write(part: str, question: Question, row: AttentionRow) -> str:
     return _templates()[question.kind].get(part, "").format_map(_Values(question, row))
 
 
-def build_exercise(question: Question, number: int) -> Exercise:
-    """Return a question in words; those of a lesson replace those of its kind."""
+def build_exercise(question: Question, number: int, seed: int | None = None) -> Exercise:
+    """Return a question in words; those of a lesson replace those of its kind.
+
+    `seed`: of the random vectors of which a header tells.
+    """
     own, row = question.own or OwnQuestion(""), question.row
     title, reason = _on_one_line(own.question), _on_one_line(own.reason)
     if row is None:
         asked = Section(str(number), "own", title, "", noun="")
         return _exercise(asked, tuple(map(_on_one_line, own.answers)), question.answer, reason)
     words = WORDS[question.kind]
-    about = " ".join(filter(None, (_context(row), _write("about", question, row))))
+    context = _context(row, seed)
+    about = " ".join(filter(None, (context, _write("about", question, row))))
     reason = " ".join(filter(None, (reason, _write("reason", question, row))))
     grids = words.shown(question, row)
     title = title or _write("ask", question, row)
@@ -104,7 +108,7 @@ def build_exercise(question: Question, number: int) -> Exercise:
     return replace(
         exercise,
         solution=replace(exercise.solution, grids=explained, sums=sums),
-        context=_context(row),
+        context=context,
         needs_working=bool(sums) and not (question.kind == "token" and _shows_scores(row)),
         replies=words.replies(question, row) or exercise.replies,
     )
@@ -122,14 +126,15 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _context(row: AttentionRow) -> str:
+def _context(row: AttentionRow, header_seed: int | None) -> str:
     """Return the sentence that a question is about, and where its numbers come from."""
     trace, model = row.trace, row.trace.model
     sentence = f'Sentence: "{trace.tokens.text.strip()}".'
     if trace.trained is not None:
         return f"{sentence} Model {trace.trained.name}."
     if model is None:
-        return f"{sentence} Random vectors, seed {trace.origin.settings.seed}."
+        seed = trace.origin.settings.seed
+        return sentence if seed == header_seed else f"{sentence} Random vectors, seed {seed}."
     source = " was written by hand:" if model.by_hand else " learned this:"
     about = f"{source} {model.about}" if model.about else ""
     asked = model.facts.get("asked")
