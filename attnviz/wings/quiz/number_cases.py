@@ -42,9 +42,9 @@ class NumberCase:
     key: int | None = None
     limits: tuple[float, float] = ANSWER_RANGE
     gap: float = MIN_ANSWER_GAP  # at least this is between two answers
-    other_text: str = ""  # the same words in another order
     is_first_needed: bool = False  # whether the first wrong number must be an answer
     by_hand: float | None = None  # what the printed numbers give; None for one that is read off
+    other_text: str = ""  # the same words in another order
 
     @property
     def agrees_on_paper(self) -> bool:
@@ -206,16 +206,9 @@ def _value_cases(search: Search) -> Iterator[NumberCase]:
                 *((before + share, "") for share in (0.25, 0.5, 0.75, -0.25, -0.5, 1.25)),
             )  # fmt: skip
             if row.weights[key] >= VALUE_GAP:
-                yield NumberCase(
-                    row,
-                    right,
-                    wrong,
-                    key,
-                    limits=(-np.inf, np.inf),
-                    gap=VALUE_GAP,
-                    is_first_needed=True,
-                    by_hand=round(before, DECIMALS) + round(float(row.weights[key]), DECIMALS),
-                )
+                limits = -np.inf, np.inf
+                by_hand = float(as_printed(np.array([before, row.weights[key]])).sum())
+                yield NumberCase(row, right, wrong, key, limits, VALUE_GAP, True, by_hand)
 
 
 def _order_cases(search: Search) -> Iterator[NumberCase]:

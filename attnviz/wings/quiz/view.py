@@ -86,9 +86,9 @@ def _note(quiz: Quiz, exercises: Sequence[Exercise]) -> str:
     do_sum = all(abs(row.weights.sum() - 1) <= SUM_TOLERANCE for row in rows)
     heads = [HEAD_NAME.search(exercise.question.title) for exercise in exercises]
     first = next(filter(None, heads), None)
-    head_note = ""
-    if first is not None:
-        head_note = f"{first[0]}: layer {first[1]}, head {first[2]} (both count from 0)."
+    head_note = (
+        f"{first[0]}: layer {first[1]}, head {first[2]} (both count from 0)." if first else ""
+    )
     row_note = f"{ROW_NOTE}{'; it sums to 1' if do_sum else ''}."
     asks_row = any(question.kind == "row" for question in quiz.questions)
     random_rows = [row for row in rows if row.has_random_vectors]

@@ -554,7 +554,6 @@ VALUES: Mapping[str, Callable[[Question, AttentionRow], str]] = {  # names in wo
     "key": lambda question, row: _key(row, question.key or 0),
     "key_token": lambda question, row: quoted_token(row.keys, question.key or 0),
     "hidden": lambda question, row: quoted_token(row.keys, question.keys[question.answer]),
-    "best": lambda question, row: _key(row, row.best),
     "place": lambda question, row: _place(row),
     "weight": lambda question, row: _number_text(row.weights[question.key or 0]),
     "largest": lambda question, row: _number_text(row.weights.max()),
