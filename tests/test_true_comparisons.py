@@ -247,7 +247,10 @@ def check_curves(comparison_view: Evidence, view: View) -> None:
             if comparison_view.sweep.repeats == 1
             else f"median of {comparison_view.sweep.repeats} seeds, "
         )
-        notes = {"entropy 0 = a row reads one token", "gradient near 0 = the softmax hardly learns"}
+        notes = {
+            "entropy 0 = a row reads one token",
+            "gradient near 0 = hardly any of it reaches the scores",
+        }
         meaning, _, rest = each.note.partition(" · ")
         require((rest if meaning in notes else each.note).startswith(start), each.note)
 

@@ -132,7 +132,7 @@ def view(
         contents = _long_text_contents(heads)
     else:
         contents = _matrix_contents(heads, repeats, track, curves=curves, full=full)
-    line, caveat = common_settings_line(comparison), _comparison_caveat(comparison)
+    line, caveat = common_settings_line(comparison, curves=curves), _comparison_caveat(comparison)
     flags = {"curves": curves, "full": full, "mean": mean, "log": log}
     return View(
         title=COMPARISON_TITLES.get(comparison.by, f"compared by {comparison.by}"),
@@ -380,14 +380,16 @@ def _alibi_note(comparison: Comparison, index: int) -> str:
     return f" · alibi ≈ none: it takes only {slope} off a score for each token of distance"
 
 
-def common_settings_line(comparison: Comparison) -> str:
+def common_settings_line(comparison: Comparison, *, curves: bool = False) -> str:
     """Return the line of the settings that all alternatives share, without the setting compared,
-    and which weights are compared.
+    and which weights are compared. `curves`: they alone are shown, scaled and unscaled.
     """
     trace = comparison.base.trace
     if trace is None:
         return "the same in all: the scores"
-    without = (ATTENTION_PART, *VARYING_SETTINGS[comparison.by], "dropout")
+    without = [ATTENTION_PART, *VARYING_SETTINGS[comparison.by], "dropout"]
+    if curves and comparison.by != "temperature":
+        without.append("scale")
     parts = (
         f"the same in all: {_fixed_aspect_text(ASPECTS[comparison.by].shared_parts, comparison)}",
         f"weights of L{comparison.base.number}" if len(trace.layers) > 1 else "",

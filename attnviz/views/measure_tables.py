@@ -45,7 +45,7 @@ SWEEP_TITLES = {
 }
 SWEEP_NOTES = {
     "entropy": "entropy 0 = a row reads one token",
-    "gradient": "gradient near 0 = the softmax hardly learns",
+    "gradient": "gradient near 0 = hardly any of it reaches the scores",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -14,6 +15,12 @@ POWERS_OF_TEN_FROM = 1e6  # numbers from here on are written with powers of ten
 SUM_ROUNDING = 1e-6  # rounding error of a sum to 1 in float32
 MAX_EXTRA_DIGITS = 2  # digits added at most to tell two numbers apart
 MAX_SHARE_DIGITS = 7  # below it are the decimals of a share that fewer would write as 0 or 1
+MINUS = "−"
+HYPHEN_BEFORE_A_NUMBER = re.compile(r"(?<![\w.)])-(?=[\d.∞])")
+HYPHEN_BETWEEN_SPACES = re.compile(r"(?<= )-(?= )")
+EXPONENT = re.compile(r"(?<=\d)(e)-(?=\d)")
+SUBSCRIPTS = {"d_k": "dₖ", "W_o": "Wₒ"}
+SUBSCRIPT = re.compile(rf"\b({'|'.join(SUBSCRIPTS)})\b")
 
 
 def share_text(value: float) -> str:
@@ -181,3 +188,14 @@ class NumberStyle:
 def number_or_none(number: float) -> float | None:
     """Return a number as data files have it: None for NaN and for an infinite one."""
     return number if isfinite(number) else None
+
+
+def typeset(text: str) -> str:
+    """Return a text with minus signs (−) where hyphens mean minus, and d_k and W_o as dₖ and Wₒ.
+
+    >>> typeset("from -0.5 to 3 - 1, over √d_k, softmax-twice, 1e-05")
+    'from −0.5 to 3 − 1, over √dₖ, softmax-twice, 1e−05'
+    """
+    spaced = HYPHEN_BETWEEN_SPACES.sub(MINUS, text)
+    signed = EXPONENT.sub(rf"\1{MINUS}", HYPHEN_BEFORE_A_NUMBER.sub(MINUS, spaced))
+    return SUBSCRIPT.sub(lambda match: SUBSCRIPTS[match[0]], signed)

@@ -17,9 +17,9 @@ from attnviz.renderers.picture.text import (
     Lettering,
     fit_line,
     text_width,
-    typeset,
 )
 from attnviz.views.grids.section import ColumnChart, ColumnChartRow, Plane
+from attnviz.wording.numbers import typeset
 
 QUERY_SERIES, KEY_SERIES = 0, 1  # the colours of the two, as of lines in a chart
 ARROW_WIDTH, THIN_LINE = 3.0, 1.0  # points

@@ -41,7 +41,6 @@ from attnviz.renderers.picture.text import (
     fit_line,
     fits_width,
     text_width,
-    typeset,
     wrap_parts,
 )
 from attnviz.renderers.wrapping import break_sum
@@ -50,6 +49,7 @@ from attnviz.views.grids.grid import Curves, Grid
 from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.section import Drawable, Section, panel_table
+from attnviz.wording.numbers import typeset
 
 CARD_POINTS = 8.0  # points: with nothing smaller a page can be enlarged until all can be read
 CARD_STYLE = PanelStyle(

@@ -11,8 +11,9 @@ from matplotlib import ticker
 
 from attnviz.renderers.picture.items import Chart, Trail
 from attnviz.renderers.picture.panel_labels import LABELS_GAP, Ticks
-from attnviz.renderers.picture.text import POINT, text_width, typeset
+from attnviz.renderers.picture.text import POINT, text_width
 from attnviz.views.grids.grid import AxisSpan, Curves, horizontal_span, vertical_span
+from attnviz.wording.numbers import typeset
 
 NUMBERS_GAP = 1.0  # from a chart to the numbers below it, which stand clear of those on its left
 NUMBER_PITCH = 1.3  # from one number to the next, in letters

@@ -42,12 +42,12 @@ from attnviz.renderers.picture.text import (
     cached_by_font,
     fit_line,
     text_width,
-    typeset,
 )
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.grid import Grid
 from attnviz.views.grids.number_formats import cell_format
 from attnviz.views.view import Group
+from attnviz.wording.numbers import typeset
 from attnviz.wording.words import bracketed_shape
 
 SIGNS = ("·", "=")

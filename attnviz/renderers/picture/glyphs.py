@@ -18,7 +18,7 @@ from attnviz.errors import unknown_name_error, warn_with_note
 from attnviz.machine.environment import without_variables
 from attnviz.renderers.look import GENERIC_FONTS
 from attnviz.renderers.picture.page_frame import Captions
-from attnviz.renderers.picture.text import typeset, typeset_names
+from attnviz.renderers.picture.text import typeset_names
 from attnviz.views.grids.axes import Axis
 from attnviz.views.grids.exercise import Exercise
 from attnviz.views.grids.grid import Curve, Curves, Grid
@@ -26,6 +26,7 @@ from attnviz.views.grids.overview import Overview
 from attnviz.views.grids.section import Arrow, ColumnChart, Drawable, Plane, Section
 from attnviz.views.grids.words_and_bars import Arcs, RankedBars, Sentence
 from attnviz.views.view import Group
+from attnviz.wording.numbers import typeset
 from attnviz.wording.sums import Sum
 
 FIRST_FONT = "DejaVu Sans"  # comes with matplotlib, so every machine draws the same

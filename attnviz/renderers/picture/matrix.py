@@ -31,12 +31,12 @@ from attnviz.renderers.picture.text import (
     cached_by_font,
     fit_line,
     text_width,
-    typeset,
     wrap_parts,
 )
 from attnviz.views.grids.grid import OFF_SUFFIX, Curve, Curves, Grid
 from attnviz.views.grids.number_formats import NumberFormat, cell_format, cell_text
 from attnviz.views.grids.scales import Scale
+from attnviz.wording.numbers import typeset
 
 MAX_NUMBER_POINTS = 10.0  # points
 NUMBER_WIDTH = 0.8  # of the width of a cell, at most,

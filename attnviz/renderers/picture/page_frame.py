@@ -26,12 +26,11 @@ from attnviz.renderers.picture.text import (
     Size,
     fit_line,
     text_width,
-    typeset,
     wrap_parts,
 )
 from attnviz.views.grids.scales import Scale
 from attnviz.views.grids.words_and_bars import Arcs, Sentence
-from attnviz.wording.numbers import short_text
+from attnviz.wording.numbers import short_text, typeset
 
 READABLE_SHARE = 0.5  # of the words of a head alone: fewer on a page of several heads tell nothing
 # Lines of a headline, and how large each is

@@ -30,11 +30,11 @@ from attnviz.renderers.picture.text import (
     Lettering,
     shorten_label,
     text_width,
-    typeset,
     wrap_parts,
 )
 from attnviz.views.grids.number_formats import cell_format
 from attnviz.views.grids.words_and_bars import RankedBars, Sentence
+from attnviz.wording.numbers import typeset
 from attnviz.wording.words import counted
 
 NATURAL_ROW, ROOMY_ROW, HIGHEST_ROW = 1.67, 2.3, 8.0  # in letters

@@ -26,15 +26,9 @@ MANY_PANELS_TITLE_SCALE = 0.7  # times as large as one are the titles of many pa
 Size = tuple[float, float]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-MINUS = "−"
-HYPHEN_BEFORE_A_NUMBER = re.compile(r"(?<![\w.)])-(?=[\d.∞])")
-HYPHEN_BETWEEN_SPACES = re.compile(r"(?<= )-(?= )")
-EXPONENT = re.compile(r"(?<=\d)(e)-(?=\d)")
-SUBSCRIPTS = {"d_k": "dₖ", "W_o": "Wₒ"}
 LOWERING_SIGN = "\N{FUNCTION APPLICATION}"  # takes no room; what follows stands below the line
 LOWERED_NAME = re.compile(rf"{LOWERING_SIGN}(\w+)")
 MATRIX_NAME = re.compile(r"\b([WwBb])_([a-z]+\d?|\d)\b")
-SUBSCRIPT = re.compile(rf"\b({'|'.join(SUBSCRIPTS)})\b")
 MAX_LABEL_LETTERS = 24  # characters
 # Large, for small letters are fitted to pixels and come out wider or narrower
 MEASURED_POINTS = 100.0
@@ -132,17 +126,6 @@ def lettering_share(size: Size) -> float:
     0.55 at least.
     """
     return max(min(size[0] / SLIDE[0], size[1] / SLIDE[1]), MIN_LETTERING_SHARE)
-
-
-def typeset(text: str) -> str:
-    """Return a text with minus signs (−) where hyphens mean minus, and d_k and W_o as dₖ and Wₒ.
-
-    >>> typeset("from -0.5 to 3 - 1, over √d_k, softmax-twice, 1e-05")
-    'from −0.5 to 3 − 1, over √dₖ, softmax-twice, 1e−05'
-    """
-    spaced = HYPHEN_BETWEEN_SPACES.sub(MINUS, text)
-    signed = EXPONENT.sub(rf"\1{MINUS}", HYPHEN_BEFORE_A_NUMBER.sub(MINUS, spaced))
-    return SUBSCRIPT.sub(lambda match: SUBSCRIPTS[match[0]], signed)
 
 
 def typeset_names(text: str) -> str:

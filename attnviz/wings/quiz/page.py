@@ -20,12 +20,12 @@ from attnviz.renderers.page.page import (
 from attnviz.renderers.page.tables_and_steps import MASKED_NOTE, table_markup
 from attnviz.renderers.page.tags import NO_MARKUP, Markup, empty_tag, join_markup, tag
 from attnviz.renderers.page.theming import theme_rules
-from attnviz.renderers.picture.text import typeset
 from attnviz.renderers.wrapping import align_sums
 from attnviz.views.grids.description import has_masked_cells
 from attnviz.views.grids.exercise import Exercise
 from attnviz.views.grids.section import Section
 from attnviz.views.view import View
+from attnviz.wording.numbers import typeset
 from attnviz.wording.printable import exact_json
 
 PAGE_SCRIPTS = ("script/elements.js", "script/markup.js")

@@ -24,8 +24,9 @@ from attnviz.renderers.picture.page_frame import (
     headline_lines,
 )
 from attnviz.renderers.picture.still_pictures import view_captions
-from attnviz.renderers.picture.text import POINT, Lettering, Size, typeset, wrap_parts
+from attnviz.renderers.picture.text import POINT, Lettering, Size, wrap_parts
 from attnviz.views.view import View
+from attnviz.wording.numbers import typeset
 
 if TYPE_CHECKING:
     from pptx.presentation import Presentation
