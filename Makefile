@@ -79,6 +79,7 @@ bench: $(TESTED)
 	$(BIN)/python benchmarks/research.py
 	$(BIN)/python benchmarks/long_texts.py
 	$(BIN)/python benchmarks/ranks.py
+	$(BIN)/python benchmarks/listening.py
 	$(BIN)/python -m benchmarks.page
 
 # The documentation as a site that needs no server, with its links checked: build/site/index.html

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from attnviz.wings.films.checkpoints import compare_checkpoints as compare_checkpoints
     from attnviz.wings.films.film import Film as Film
     from attnviz.wings.films.film import film as film
+    from attnviz.wings.listen.heard import Heard as Heard
+    from attnviz.wings.listen.heard import listen as listen
 
 # Imported on first use: torch takes two seconds to load, and --help does not need it.
 _MODULES_BY_NAME = {

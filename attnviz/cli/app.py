@@ -45,6 +45,7 @@ COMMANDS = {  # named, not imported: `attnviz --help` needs no command's options
     ),
     **WINGS["explore"].commands,
     **WINGS["corpora"].commands,
+    **WINGS["listen"].commands,
     "demo": (
         "attnviz.cli.demo:demo_command",
         "Take a tour: five pictures in the terminal, each with its command.",
@@ -156,7 +157,10 @@ class CommandGroup(ParsingMixin, TyperGroup):
         if isinstance(function_or_group, typer.Typer):
             return typer.main.get_command(function_or_group)
         single_app = typer.Typer(**TYPER_OPTIONS)
-        single_app.command(cmd_name, cls=SectionedCommand)(function_or_group)
+        parsing_of_words = getattr(function_or_group, "context_settings", None)
+        single_app.command(cmd_name, cls=SectionedCommand, context_settings=parsing_of_words)(
+            function_or_group
+        )
         return typer.main.get_command(single_app)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from attnviz.traces.settings import Settings
 
 PRINTING_COMMANDS = ("help", "schema", "tokenizers", "variants", "version")  # with nothing to share
+COMMANDS_OF_EACH_PROCESS = ("listen",)  # whose program knows of the others by itself
 HELP_OPTIONS = {"--help", "-h", "--help-all", "--version"}
 MAX_PORT = 2**16 - 1
 START_LIMIT = timedelta(minutes=5)  # for processes to start and to read the text
@@ -124,6 +125,8 @@ def run_process() -> int:
     words, is_first = sys.argv[1:], environment.is_first_process()
     if not words or words[0] in PRINTING_COMMANDS or HELP_OPTIONS & {*words}:
         return run_command_line() if is_first else 0
+    if words[0] in COMMANDS_OF_EACH_PROCESS:
+        return run_command_line()
     try:
         place = read_place(os.environ)
     except AttnvizError as error:

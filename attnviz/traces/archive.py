@@ -33,6 +33,7 @@ from attnviz.traces.models.card import Card, card_of_facts, facts_of_card
 from attnviz.traces.models.model import Model, Sight, build_model
 from attnviz.traces.models.model_names import shipped_names
 from attnviz.traces.origin import (
+    HEARD_FACTS,
     FromExample,
     FromMatrices,
     FromModel,
@@ -41,6 +42,7 @@ from attnviz.traces.origin import (
     FromWeights,
     Origin,
     TrainedCard,
+    is_heard,
     origin_model,
     origin_table,
 )
@@ -387,6 +389,8 @@ def _origin_facts(origin: Origin) -> Contents:
         facts["matrices"] = {"source": path_without_folders(origin.matrices.source)} | {
             name: getattr(origin.matrices, name) for name in fact_names
         }
+    if is_heard(origin):
+        facts |= {name: getattr(origin, name) for name in HEARD_FACTS}
     if table is not None:
         facts["table"] = asdict(table)
     if isinstance(origin, FromExample):

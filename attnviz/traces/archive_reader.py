@@ -30,6 +30,7 @@ from attnviz.traces.models.answers import AnswerScoring, Prediction
 from attnviz.traces.models.model import unembedding_of
 from attnviz.traces.models.vocabulary import PREDICTS
 from attnviz.traces.origin import (
+    HEARD_FACTS,
     FromExample,
     FromMatrices,
     FromModel,
@@ -458,7 +459,8 @@ class _TraceReader:
             return FromSeed(settings=settings, **vector_fields)
         matrices = self._read_matrices(facts["matrices"])
         if facts["kind"] == "given":
-            return FromMatrices(settings=settings, matrices=matrices, **vector_fields)
+            heard: dict[str, Any] = {name: str(facts.get(name, "")) for name in HEARD_FACTS}
+            return FromMatrices(settings=settings, matrices=matrices, **heard, **vector_fields)
         return FromExample(
             settings=settings, matrices=matrices, name=facts["name"], mistake=facts["mistake"]
         )

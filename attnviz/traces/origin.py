@@ -32,12 +32,14 @@ class FromSeed:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FromMatrices:
-    """Matrices that the user gave; missing ones are drawn."""
+    """Matrices that the user gave; missing ones are drawn. Or those of a program's attention."""
 
     settings: Settings
     matrices: Matrices
     vectors: Float[Tensor, "token dim"] | None = None
     table: FromTable | None = None
+    heard_in: str = ""  # the module of a program that computed all of them
+    heard_as: str = ""  # the operation that it called
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -92,6 +94,7 @@ class FromWeights:
     vectors: None = None
 
 
+HEARD_FACTS = ("heard_in", "heard_as")
 Origin = FromSeed | FromMatrices | FromExample | FromModel | FromTransformer | FromWeights
 
 
@@ -104,6 +107,11 @@ def resolved_settings(origin: Origin) -> Settings:
         return replace(origin.settings, positions=positions, position_base=base)
     model = origin_model(origin)
     return origin.settings if model is None else model.merge_settings(origin.settings)
+
+
+def is_heard(origin: Origin) -> bool:
+    """Return whether a program computed the numbers, and attnviz listened."""
+    return isinstance(origin, FromMatrices) and bool(origin.heard_in)
 
 
 def is_in_memory(origin: Origin) -> bool:

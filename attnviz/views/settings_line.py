@@ -105,7 +105,29 @@ def _attention_parts(trace: Trace) -> dict[str, str]:
         return given_settings(trace, trace.external_origin)
     if trace.trained is not None:
         return trained_settings(trace, trace.trained)
+    if isinstance(trace.origin, FromMatrices) and trace.origin.heard_in:
+        return _heard_parts(trace, trace.origin)
     return {**_shape_parts(trace), **_variant_parts(trace), **_file_parts(trace.origin)}
+
+
+def _heard_parts(trace: Trace, origin: FromMatrices) -> dict[str, str]:
+    """Return the parts on an attention that a program computed, by subject; some are empty."""
+    first, variant = trace.layers[0], trace.variant
+    keys = f"reads {counted(len(trace.keys), 'other token')}"
+    return {
+        "which": keys if trace.keys is not trace.tokens else "",
+        "heads": f"{counted(len(trace.layers), 'layer')} × {counted(first.heads, 'head')} "
+        f"of width {first.head_dim}",
+        "kv_heads": _shape_parts(trace)["kv_heads"],
+        "heard": f"computed by {origin.heard_as}",
+        "mask": "causal"
+        if variant.causal
+        else "masked"
+        if any(map(has_mask, trace.layers))
+        else "",
+        "added": "with a bias on scores" if "mask" in first.given else "",
+        "soft_cap": f"soft cap {exact_text(variant.soft_cap)}" if variant.soft_cap else "",
+    }
 
 
 def _tokens_text(trace: Trace) -> str:

@@ -109,6 +109,20 @@ WINGS = {
             "refuse_unusable_gguf": "attnviz.wings.gguf.reader:refuse_unusable_file",
         },
     ),
+    # Imported by attnviz listen, and by listen() in the library.
+    "listen": Wing(
+        commands={
+            "listen": (
+                "attnviz.wings.listen.command:listen_command",
+                "Run a PyTorch program, and show every attention inside it.",
+            ),
+        },
+        views={"Heard": "attnviz.wings.listen.view:view"},
+        library={
+            "Heard": "attnviz.wings.listen.heard:Heard",
+            "listen": "attnviz.wings.listen.heard:listen",
+        },
+    ),
     # Imported by -o x.pptx.
     "slides": Wing(
         files={".pptx": "attnviz.wings.slides.deck:pptx"},

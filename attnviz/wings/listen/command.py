@@ -1,0 +1,179 @@
+"""`attnviz listen`: runs a program, and shows the attention inside it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from attnviz.cli import output
+from attnviz.cli.messages import print_message
+from attnviz.cli.options import accept_options
+from attnviz.errors import AttnvizError
+from attnviz.machine import environment, files
+from attnviz.options.option import CommandOptions, option_class, option_group, options_under
+from attnviz.options.output import DeliveryOptions
+from attnviz.renderers import suffixes
+from attnviz.wings.listen.program import Program, run_to_end
+from attnviz.wording.commands import Command, changed_options
+
+if TYPE_CHECKING:
+    from attnviz.wings.listen.heard import Heard
+
+listening_option = options_under("What is heard")
+
+
+@option_group(frozen=True, kw_only=True)
+class ListeningOptions:
+    """The program, and how much of it is kept."""
+
+    program: list[str] = options_under("Program")(
+        [],
+        metavar="PROGRAM",
+        is_argument=True,
+        shows_default=False,
+        is_recorded=False,
+        help="A Python program; all that follows is the program's.",
+        short="A Python program; all that follows is the program's.",
+    )
+    is_module: bool = options_under("Program")(
+        False,
+        "-m",
+        help="PROGRAM is the name of a module, as after python -m.",
+        short="PROGRAM is the name of a module, as after python -m.",
+    )
+    calls: int | None = listening_option(
+        None,
+        metavar="N",
+        example="3",
+        help="How many calls of each module are kept.  [default: 1; all that --every chooses]",
+        short="Keep so many calls of each module: --calls 3",
+    )
+    every: int = listening_option(
+        1,
+        metavar="N",
+        example="100",
+        help="Of so many calls of the model, keep the first.",
+        short="Keep every 100th call of the model: --every 100",
+    )
+    module: str = listening_option(
+        "*",
+        metavar="PATTERN",
+        example="'layers.*'",
+        help="Keep modules whose name fits, with * for anything.",
+        short="Keep modules whose name fits: --module 'layers.*'",
+    )
+    keep: str = listening_option(
+        "2GB",
+        metavar="SIZE",
+        example="500MB",
+        help="How much memory is taken at most.",
+    )
+    labels: Path | None = listening_option(
+        None,
+        metavar="FILE",
+        example="words.txt",
+        is_path=True,
+        is_read=True,
+        help="A file with a label for each token, one on a line.",
+        short="A file with a label for each token, one on a line.",
+    )
+    item: int = listening_option(
+        1,
+        metavar="N",
+        example="2",
+        help="Which text of a batch is shown, from 1.",
+    )
+
+
+@option_class(frozen=True, kw_only=True)
+class ListenOptions(ListeningOptions, DeliveryOptions, CommandOptions):
+    """The options of `attnviz listen`."""
+
+    @property
+    def kept_calls(self) -> int | None:
+        """How many calls of each module are kept; None: all that --every chooses."""
+        return 1 if self.calls is None and self.every == 1 else self.calls
+
+
+@accept_options(without=("query", "limit"))
+def listen_command(options: ListenOptions) -> None:
+    """Run a PyTorch program, and show the attention inside it.
+
+    The program runs unchanged, with its own arguments, output and exit status; then a page (-o
+    view.html) shows every attention that it computed: torch's own modules, a softmax of queries
+    and keys by hand, transformers. Without -o, a list says what was heard.
+
+    \b
+    attnviz listen train.py --epochs 1
+    attnviz listen -o view.html --labels words.txt train.py
+    attnviz listen --every 100 -m package.module
+    """
+    if not options.program:
+        raise AttnvizError("there is no program to listen to", "try: attnviz listen train.py")
+    output.refuse_undeliverable(options, suffixes())
+    program = Program(options.program[0], tuple(options.program[1:]), options.is_module)
+    program.refuse_missing()
+    labels = None if options.labels is None else [*files.read_lines(options.labels)]
+    from attnviz.wings.listen.heard import listen  # torch, which takes seconds
+
+    heard = listen(
+        tokens=labels,
+        calls=options.kept_calls,
+        every=options.every,
+        modules=options.module,
+        keep=options.keep,
+        item=options.item,
+    )
+    problems: list[AttnvizError] = []
+
+    def deliver() -> None:
+        heard.__exit__()
+        try:
+            deliver_heard(heard, options)
+        except AttnvizError as error:
+            problems.append(error)
+
+    heard.__enter__()
+    status = run_to_end(program, deliver)
+    if problems and not status:
+        raise problems[0]
+    for problem in problems:  # the program's own error is the status
+        print_message(str(problem), prefix="note: ")
+        print_message(problem.hint, prefix=" hint: ")
+    if status:
+        raise typer.Exit(status)
+
+
+def deliver_heard(heard: Heard, options: ListenOptions) -> None:
+    """List what was heard, or write the files of --out: one for each text that was heard, and for
+    each process that torchrun started.
+    """
+    from attnviz.wings.listen.heard import numbered_path
+
+    heard.refuse_silence()
+    if not options.out and not options.json:
+        for line in heard.lines():
+            print_message(line)
+        print_message(f"all heads as a page: {page_command(options)}")
+        return
+    rank = os.environ.get("RANK", "0") if environment.is_shared() else ""
+    for number, text in enumerate(heard.texts, 1):
+        paths = [numbered_path(path, number, rank) for path in options.out]
+        output.deliver_view(text.view(), replace(options, out=paths))
+
+
+def page_command(options: ListenOptions) -> str:
+    """Return the command that writes a page of the same program, with the same options."""
+    choices = changed_options(options, ListeningOptions)
+    listed = {name: choices[name] for name in choices if name not in ("program", "is_module")}
+    words = shlex.split(Command(name="listen", options=listed).line)
+    module = ["-m"] if options.is_module else []
+    return shlex.join([*words[:2], "-o", "view.html", *words[2:], *module, *options.program])
+
+
+listen_command.context_settings = {"allow_interspersed_args": False}  # type: ignore[attr-defined]

@@ -1,0 +1,231 @@
+"""listen(): hears the attention in any PyTorch program, and returns it as Traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from attnviz.analysis.inspection.inspection import Inspection, inspect
+from attnviz.errors import AttnvizError, opt
+from attnviz.machine.memory import parse_size
+from attnviz.traces.result import Showable
+from attnviz.traces.trace import Trace
+from attnviz.wings.listen.listening import Bounds, Call, Listener
+from attnviz.wings.listen.report import heard_lines, reasons_for_silence
+from attnviz.wings.listen.traces import (
+    difference_from_outputs,
+    join_layers,
+    list_labels,
+    trace_attended,
+)
+from attnviz.wording.words import and_list
+
+
+def listen(
+    model: nn.Module | None = None,
+    *inputs: Any,
+    tokens: Any = None,
+    calls: int | None = None,
+    every: int = 1,
+    modules: str = "*",
+    keep: str = "2GB",
+    item: int = 1,
+    **keywords: Any,
+) -> Heard:
+    """Hear every attention that a model computes, whatever computes it, and return it as Traces.
+
+    `with attnviz.listen(model) as heard: model(x)` hears inside the block; `listen(model, x)` calls
+    the model. Without a model, all that the thread computes is heard. `tokens` are labels: a list,
+    a list for each text of a batch, or a function of the model's inputs. `calls` of each module are
+    kept at most, of `every` so many calls of the model the first, of `modules` that fit a pattern,
+    and no more than `keep` of memory. `item` is the text of a batch that is shown, from 1.
+    """
+    bounds = Bounds(calls=calls, every=every, modules=modules, bytes=parse_size(keep, opt.keep))
+    heard = Heard(model, tokens, bounds, item)
+    if inputs or keywords:
+        if model is None:
+            raise AttnvizError("there is no model to call", "give it first: listen(model, x)")
+        with heard:
+            model(*inputs, **keywords)
+    return heard
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TracesByName(Mapping[str, Trace]):
+    """Traces by the names of the modules that attended, in order; each is made when it is read."""
+
+    heard: Heard
+
+    def __getitem__(self, name: str) -> Trace:
+        return self.heard.trace_of(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.heard.calls)
+
+    def __len__(self) -> int:
+        return len(self.heard.calls)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name}: {trace!r}" for name, trace in self.items())
+
+
+class Heard(Showable):
+    """What a program attended to, while one listened."""
+
+    def __init__(self, model: nn.Module | None, tokens: Any, bounds: Bounds, item: int) -> None:
+        self.item = item
+        self._tokens = tokens
+        self._listener = Listener(model, tokens, bounds)
+        self._traces: dict[str, Trace] = {}
+
+    def __enter__(self) -> Heard:
+        self._listener.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._listener.stop()
+
+    @property
+    def calls(self) -> dict[str, Call]:
+        """The calls in their order; the name of a module's second call ends in `.2`."""
+        names = self._listener.names
+        return {
+            names.short(call.module) + (f".{call.number}" if call.number > 1 else ""): call
+            for call in self._listener.calls
+        }
+
+    @property
+    def traces(self) -> TracesByName:
+        """The Trace of each call, by the name of its module, in order."""
+        return TracesByName(self)
+
+    def trace_of(self, name: str) -> Trace:
+        """Return the Trace of a call; refuse a name that is not there, and an item."""
+        calls = self.calls
+        if name not in calls:
+            self.refuse_silence()
+            raise AttnvizError(
+                f"nothing was heard in {name!r}", f"the names are: {', '.join(calls)}"
+            )
+        if name not in self._traces:
+            self.refuse_misfit_labels()
+            call = calls[name]
+            if not 1 <= self.item <= (items := call.attended.shape[0]):
+                raise AttnvizError(
+                    f"there is no item {self.item} in a batch of {items}",
+                    f"give {opt.item:{items}}",
+                    about="item",
+                )
+            self._traces[name] = trace_attended(name, call.attended, self.item, call.labels)
+        return self._traces[name]
+
+    def with_item(self, item: int) -> Heard:
+        """Return the same of another text of the batch, from 1."""
+        other = Heard(None, self._tokens, self._listener.bounds, item)
+        other._listener = self._listener
+        return other
+
+    def difference(self, name: str) -> float | None:
+        """Return how far the weights times the values are from what the program computed, relative
+        to its largest number; None with dropout.
+        """
+        return difference_from_outputs(self.calls[name].attended, self.traces[name], self.item)
+
+    def __len__(self) -> int:
+        return len(self._listener.calls)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Trace]:
+        return iter(self.traces.values())
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a Trace by its place or its name, `heard[0]`, or several: `heard[:3]`."""
+        return self.traces[key] if isinstance(key, str) else list(self.traces.values())[key]
+
+    @cached_property
+    def texts(self) -> tuple[HeardText, ...]:
+        """The calls that have the same tokens, as one Trace with a layer for each: most first."""
+        self.refuse_silence()
+        groups: dict[Any, list[str]] = {}
+        for name, trace in self.traces.items():
+            is_cross, is_causal = trace.keys is not trace.tokens, trace.variant.causal
+            sides = trace.tokens.labels, trace.keys.labels, is_cross
+            groups.setdefault((sides, is_causal, trace.weights_alone), []).append(name)
+        texts = [
+            HeardText(tuple(names), join_layers([self.traces[name] for name in names]))
+            for names in groups.values()
+        ]
+        return tuple(sorted(texts, key=lambda text: -len(text.names)))
+
+    def refuse_silence(self) -> None:
+        """Refuse to show anything if nothing was heard, with what was computed instead."""
+        if not self.calls:
+            problem, hint = reasons_for_silence(self._listener)
+            raise AttnvizError(problem, hint)
+
+    def refuse_misfit_labels(self) -> None:
+        """Refuse labels that are as many as the tokens of no attention."""
+        counts = {
+            len(list_labels(call.labels, self.item)): call.attended.shape[2:]
+            for call in self._listener.calls
+            if call.labels is not None
+        }
+        if counts and not any(count in sizes for count, sizes in counts.items()):
+            sizes = sorted(
+                {size for call in self._listener.calls for size in call.attended.shape[2:]}
+            )
+            count = next(iter(counts))
+            raise AttnvizError(
+                f"there are {count} labels, and no attention of {count} tokens was heard",
+                f"those that were have {', '.join(map(str, sizes))} tokens",
+                about="tokens",
+            )
+
+    def save(self, *paths: str | Path, title: str | None = None, **choices: Any) -> None:
+        """Write files of all heads: `heard.save("view.html")`. Where several texts were heard, such
+        as those of an encoder and a decoder, the second is written to `view.2.html`.
+        """
+        for number, text in enumerate(self.texts, 1):
+            view = text.view()
+            numbered = [numbered_path(Path(path), number) for path in paths]
+            view.with_title(title).save(*numbered, **choices)
+
+    def lines(self) -> list[str]:
+        """Return what was heard as lines of a table, and what was not kept."""
+        return heard_lines(self, self._listener)
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+
+@dataclass(frozen=True, eq=False)
+class HeardText:
+    """Calls that have the same tokens, and their Trace."""
+
+    names: tuple[str, ...]
+    trace: Trace
+
+    @cached_property
+    def inspection(self) -> Inspection:
+        return inspect(self.trace)
+
+    def view(self) -> Any:
+        """Return the view of all heads, with the names of the modules that the layers are."""
+        view = self.inspection.view()
+        return replace(view, closing=(f"Layers: {self.layer_names()}.", *view.closing))
+
+    def layer_names(self) -> str:
+        return and_list([f"L{at} is {name}" for at, name in enumerate(self.names)])
+
+
+def numbered_path(path: Path, number: int, rank: str = "") -> Path:
+    """Return the path of a further text, `view.2.html`, or of a process: `view.rank1.html`."""
+    marks = (f".rank{rank}" if rank else "") + (f".{number}" if number > 1 else "")
+    return path.with_suffix(f"{marks}{path.suffix}")

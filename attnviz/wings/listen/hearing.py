@@ -1,0 +1,369 @@
+"""Hearing: notices the attention in what a program computes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+from weakref import WeakSet
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+from torch.utils.weak import WeakIdKeyDictionary
+
+from attnviz.wings.listen.attended import Attended
+from attnviz.wings.listen.fused import (
+    FUSED_NAMES,
+    SDPA_ARGUMENTS,
+    attended_by_name,
+    attended_by_package,
+    is_packaged,
+)
+from attnviz.wings.listen.lineage import (
+    CHANGES,
+    COPIES,
+    MOVES,
+    PRODUCTS,
+    SPLITS,
+    Lineage,
+    Move,
+    Product,
+    Shares,
+    Softmax,
+    plain_name,
+)
+from attnviz.wings.listen.softmaxes import Mixture, read_softmax
+
+SOFTMAXES = ("_softmax", "_safe_softmax", "_log_softmax")
+NUMBER_READERS = ("item", "_local_scalar_dense")
+RESHAPES = ("view", "_unsafe_view", "_reshape_alias")
+PRODUCTS_EXAMINED = 3  # of each module, for shares that no softmax made
+HEARD = "heard"
+NOT_MULTIPLIED = "nothing is multiplied by its result"
+OTHER_DIMENSION = "it runs over another dimension than the last"
+OF_A_PARAMETER = "its input is a parameter"
+BY_A_PARAMETER = "it is multiplied with a parameter"
+
+
+class Operation(NamedTuple):
+    """One operation of the program."""
+
+    func: Any
+    name: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    result: Any
+
+
+class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Follows what a program computes, and gives each attention to `keep`."""
+
+    def __init__(
+        self,
+        module_name: Callable[[], str],
+        wants: Callable[[str], bool],
+        keep: Callable[[str, Attended], object],
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.module_name, self.wants, self.keep = module_name, wants, keep
+        self.lineages: Any = WeakIdKeyDictionary()
+        self.learned: Any = WeakIdKeyDictionary()  # parameters that were moved
+        self.parameter_memory: set[int] = set()  # of parameters of which a part was taken
+        self.origins: Any = WeakIdKeyDictionary()  # of copies: the storage that was copied
+        self.fates: dict[tuple[str, tuple[int, ...]], str] = {}  # of softmaxes, by module and shape
+        self.products: Counter[str] = Counter()
+        self.other_shares: dict[str, None] = {}  # modules that multiply shares of another origin
+        self.heard: WeakSet[Softmax] = WeakSet()
+        self.is_muted = False  # while a whole attention computes, which was heard by its name
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs, name = kwargs or {}, plain_name(func)
+        if name in NUMBER_READERS and isinstance(args[0], float | int):
+            return args[0]  # a constant of a traced module, which comes here as a number
+        if torch.is_inference_mode_enabled() and name not in FUSED_NAMES and func._can_decompose():
+            with self:  # its parts, which this mode would see otherwise
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        result = func(*args, **kwargs)
+        follow = follower_of(func)
+        if follow is not None and args and not self.is_muted and not in_backward_pass():
+            follow(self, Operation(func, name, args, kwargs, result))
+        return result
+
+    # -- what is followed
+
+    def is_learned(self, tensor: Tensor) -> bool:
+        is_known = isinstance(tensor, nn.Parameter) or tensor in self.learned
+        return is_known or memory_of(tensor) in self.parameter_memory
+
+    def note_splits(self, operation: Operation) -> None:
+        for place, part in enumerate(operation.result):
+            pick = partial_split(operation.func, place)
+            self.note_move(operation._replace(func=pick, result=part))
+
+    def note_move(self, operation: Operation) -> None:
+        func, name, (source, *rest), kwargs, moved = operation
+        if isinstance(source, nn.Parameter):
+            self.parameter_memory.add(memory_of(source))
+        elif self.is_learned(source):
+            self.learned[moved] = True
+        if name in COPIES or source in self.origins:
+            self.origins[moved] = self.origin_of(source)
+        lineage = self.lineages.get(source)
+        if lineage is not None:
+            move = Move(name, lambda tensor: repeat_move(func, tensor, rest, kwargs))
+            self.lineages[moved] = replace(lineage, moves=(*lineage.moves, move))
+
+    def note_change(self, operation: Operation) -> None:
+        result = operation.result
+        output = result[0] if isinstance(result, tuple) else result
+        source = next((each for each in operation.args if self.is_followed(each)), None)
+        if source is None:
+            return
+        lineage: Lineage | None = self.lineages[source]
+        if output.shape != source.shape:
+            lineage = None
+        elif isinstance(lineage, Product):
+            lineage = lineage.changed_by(operation.name, source, operation.args, operation.kwargs)
+        elif lineage is not None and drops_some(operation.name, source, operation.args):
+            lineage = replace(lineage, dropout=True)
+        if lineage is not None:
+            self.lineages[output] = lineage
+        else:
+            self.lineages.pop(output, None)
+
+    def is_followed(self, value: Any) -> bool:
+        return isinstance(value, Tensor) and value in self.lineages
+
+    def note_softmax(self, operation: Operation) -> None:
+        (scores, dim, *_), weights = operation.args, operation.result
+        lineage = self.lineages.get(scores)
+        softmax = Softmax(
+            scores=scores,
+            weights=weights,
+            product=lineage if isinstance(lineage, Product) else None,
+            module=self.module_name(),
+        )
+        if dim not in (-1, scores.ndim - 1):
+            self.note_fate(softmax, OTHER_DIMENSION)
+        elif self.is_learned(scores):
+            self.note_fate(softmax, OF_A_PARAMETER)
+        else:
+            self.note_fate(softmax, NOT_MULTIPLIED)
+            self.lineages[weights] = Shares(softmax=softmax)
+
+    def note_fate(self, softmax: Softmax, fate: str) -> None:
+        """Note why a softmax is no attention, or that it was heard, once for its module."""
+        place = softmax.module, tuple(softmax.weights.shape)
+        if self.fates.get(place) != HEARD:
+            self.fates[place] = fate
+
+    def note_product(self, operation: Operation) -> None:
+        first, result = PRODUCTS[operation.name], operation.result
+        left, right = operation.args[first : first + 2]
+        if isinstance(shares := self.lineages.get(left), Shares):
+            self.hear_softmax(shares, Mixture(left, right, result))
+            return
+        if isinstance(shares := self.lineages.get(right), Shares):
+            turned = replace(shares, moves=(*shares.moves, Move("transpose", lambda t: t.mT)))
+            mixture = Mixture(right.mT, left.mT, result.mT)
+            self.hear_softmax(turned, mixture, is_transposed=True)
+            return
+        learned = self.is_learned(left), self.is_learned(right)
+        if not any(learned):
+            self.note_other_shares(left)
+        self.lineages[result] = Product(
+            left=left if left.ndim == 3 else left[None],
+            right=right if right.ndim == 3 else right[None],
+            learned=learned,
+            origin=self.origin_of(left),
+            crossed=self.have_other_sources(left, right),
+            factor=float(operation.kwargs.get("alpha", 1)),
+        )
+
+    def origin_of(self, tensor: Tensor) -> int:
+        """Return which memory a tensor's numbers are in, or were copied from."""
+        return int(self.origins.get(tensor) or memory_of(tensor))
+
+    def have_other_sources(self, queries: Tensor, keys: Tensor) -> bool:
+        """Return whether queries and keys are known to be products of different vectors."""
+        products = [self.lineages.get(each) for each in (queries, keys)]
+        inputs = {
+            each.origin if each.learned[1] else 0 for each in products if isinstance(each, Product)
+        }
+        return len(inputs) == 2 and 0 not in inputs
+
+    def note_other_shares(self, left: Tensor) -> None:
+        """Note that the rows of an operand sum to 1, though no softmax made them."""
+        module = self.module_name()
+        if left.shape[-1] < 2 or self.products[module] >= PRODUCTS_EXAMINED:
+            return
+        self.products[module] += 1
+        sums = left.detach().float().sum(-1)
+        if bool(((sums - 1).abs() < 1e-3).all()) and bool((left >= 0).all()):
+            self.other_shares[module] = None
+
+    # -- what is heard
+
+    def hear_fused(self, operation: Operation) -> None:
+        func, _, args, kwargs, result = operation
+        names = [argument.name for argument in func._schema.arguments]
+        self.hear_call(dict(zip(names, args, strict=False)) | dict(kwargs), result)
+
+    def hear_packaged(self, operation: Operation) -> None:
+        func, _, args, kwargs, result = operation
+        names = [argument.name for argument in func._schema.arguments]
+        arguments = dict(zip(names, args, strict=False)) | dict(kwargs)
+        attended = attended_by_package(func, arguments, result, crossed=False)
+        if attended is not None and self.wants(module := self.module_name()):
+            self.keep(module, attended)
+
+    def hear_call(self, arguments: Mapping[str, Any], result: Any) -> None:
+        """Hear an operation on queries, keys and values, by the names of its arguments."""
+        module = self.module_name()
+        if self.wants(module):
+            crossed = self.have_other_sources(arguments["query"], arguments["key"])
+            self.keep(module, attended_by_name(arguments, result, crossed=crossed))
+
+    def hear_softmax(
+        self, shares: Shares, mixture: Mixture, *, is_transposed: bool = False
+    ) -> None:
+        """Keep a softmax whose result is multiplied with values, if it is an attention."""
+        softmax = shares.softmax
+        if softmax in self.heard or not self.wants(softmax.module):
+            return  # a softmax that is used twice is one attention
+        values = mixture.values.mT if is_transposed else mixture.values
+        is_learned = self.is_learned(values)
+        attended = BY_A_PARAMETER if is_learned else read_softmax(shares, mixture)
+        if isinstance(attended, str):
+            self.note_fate(softmax, attended)
+            return
+        self.heard.add(softmax)
+        self.note_fate(softmax, HEARD)
+        self.keep(softmax.module, attended)
+
+
+class WholeCalls(TorchFunctionMode):
+    """Hears scaled_dot_product_attention by its name, before torch takes it apart: its parts may
+    fold heads into tokens.
+    """
+
+    def __init__(self, hearing: Hearing) -> None:
+        super().__init__()
+        self.hearing = hearing
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        is_whole = func is functional.scaled_dot_product_attention and not self.hearing.is_muted
+        if not is_whole or is_transformed((*args, *kwargs.values())[0]):
+            return func(*args, **kwargs)
+        self.hearing.is_muted = True
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            self.hearing.is_muted = False
+        if not in_backward_pass():
+            arguments = dict(zip(SDPA_ARGUMENTS, args, strict=False)) | dict(kwargs)
+            self.hearing.hear_call(arguments, result)
+        return result
+
+
+class HearingSwitch:
+    """Whether a Hearing is among the modes of its thread."""
+
+    def __init__(self, hearing: Hearing) -> None:
+        self.hearing, self.calls = hearing, WholeCalls(hearing)
+        self._modes = ExitStack()
+        self.is_on = False
+
+    def turn(self, on: bool) -> None:
+        """Begin or end hearing. Where the program has begun a mode of its own since, hearing ends
+        later: modes end in the order of a stack.
+        """
+        if on and not self.is_on:
+            self._modes.enter_context(self.hearing)
+            self._modes.enter_context(self.calls)
+            self.is_on = True
+        elif not on and self.is_on and self._is_innermost():
+            self._modes.close()
+            self.is_on = False
+
+    def _is_innermost(self) -> bool:
+        function_mode: Any = _get_current_function_mode()  # type: ignore[no-untyped-call]
+        return function_mode is self.calls and _get_current_dispatch_mode() is self.hearing
+
+
+def is_transformed(tensor: Any) -> bool:
+    """Return whether a tensor stands for others, as inside torch.vmap, and cannot be kept."""
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
+
+
+def memory_of(tensor: Tensor) -> int:
+    """Return where a tensor's numbers are, the same for its parts; of a sparse one, its id."""
+    is_dense = tensor.layout == torch.strided
+    return tensor.untyped_storage().data_ptr() if is_dense else id(tensor)
+
+
+def in_backward_pass() -> bool:
+    """Return whether a backward pass computes, which may compute a layer again."""
+    return torch._C._current_graph_task_id() != -1
+
+
+@cache
+def follower_of(func: Any) -> Callable[[Hearing, Operation], None] | None:
+    """Return what notes an operation of this kind; None if nothing does."""
+    return Hearing.hear_packaged if is_packaged(func) else FOLLOWERS.get(plain_name(func))
+
+
+FOLLOWERS: Mapping[str, Callable[[Hearing, Operation], None]] = {
+    **dict.fromkeys(FUSED_NAMES, Hearing.hear_fused),
+    **dict.fromkeys(SOFTMAXES, Hearing.note_softmax),
+    **dict.fromkeys(PRODUCTS, Hearing.note_product),
+    **dict.fromkeys(SPLITS, Hearing.note_splits),
+    **dict.fromkeys(MOVES, Hearing.note_move),
+    **dict.fromkeys(CHANGES, Hearing.note_change),
+}
+
+
+def partial_split(func: Any, place: int) -> Callable[..., Any]:
+    """Return a function that gives one of the parts into which `func` splits a tensor."""
+    return lambda *inputs, **keywords: func(*inputs, **keywords)[place]
+
+
+def repeat_move(func: Any, moved: Tensor, rest: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """Return another tensor after a move; where the program's could be viewed, it may need a
+    copy.
+    """
+    if isinstance(func, torch._ops.OpOverload) and plain_name(func) in RESHAPES:
+        return moved.reshape(rest[0])
+    result: Tensor = func(moved, *rest, **kwargs)
+    return result
+
+
+def drops_some(name: str, shares: Tensor, args: Sequence[Any]) -> bool:
+    """Return whether an operation is dropout: by its name, or by factors of 0 and another one."""
+    if name != "mul":
+        return name in ("native_dropout", "dropout")
+    factors = args[1] if args[0] is shares else args[0]
+    if not isinstance(factors, Tensor) or factors.shape != shares.shape:
+        return False
+    return bool(((factors == 0) | (factors == factors.max())).all())

@@ -1,0 +1,192 @@
+"""Listener: hears a program between two points, and keeps as much of it as its bounds say."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnviz.wings.listen.attended import Attended
+from attnviz.wings.listen.flex import attended_by_flex, exchanging_flex
+from attnviz.wings.listen.hearing import Hearing, HearingSwitch, in_backward_pass
+from attnviz.wings.listen.modules import ModuleNames
+
+FULL_AFTER = 3  # calls in a row of an outermost module of which nothing could be kept
+OUTSIDE_FULL_AFTER = 100  # attentions outside of modules
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """How much is kept of what is heard."""
+
+    calls: int | None = None  # of each module
+    every: int = 1  # of so many calls of the outermost module, the first
+    modules: str = "*"
+    bytes: int = 2 * 10**9
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of a module that attends."""
+
+    module: str
+    number: int  # of the module's calls that were kept, from 1
+    attended: Attended
+    labels: Any  # what stands for the tokens, if anything does
+
+
+@dataclass
+class Round:
+    """What was heard during a call of an outermost module, or outside of modules."""
+
+    kept: int = 0
+    dropped: int = 0
+
+
+class Listener:
+    """Keeps the attention that is computed between `start` and `stop`."""
+
+    def __init__(self, model: nn.Module | None, tokens: Any, bounds: Bounds) -> None:
+        self.model, self.tokens, self.bounds = model, tokens, bounds
+        self.calls: list[Call] = []
+        self.bytes = 0
+        self.dropped: Counter[str] = Counter()  # calls of each module that were not kept
+        self.smallest_dropped = sys.maxsize
+        self.counts: Counter[str] = Counter()
+        self.unwanted: dict[str, None] = {}  # modules that attended, and do not fit the pattern
+        self.labels: Any = None if callable(tokens) else tokens
+        self.round = Round()
+        self.hears_outside = model is None
+        self._latest: dict[str, int] = {}  # the place of each module's last call in `calls`
+        self._rounds: Counter[int] = Counter()  # calls of each outermost module
+        self._futile_rounds: Counter[int] = Counter()  # in a row, of which nothing was kept
+        self._outside_calls: Counter[str] = Counter()
+        self._stack = ExitStack()
+        self.names: ModuleNames
+        self.hearing: Hearing
+        self._switch: HearingSwitch
+
+    def start(self) -> None:
+        stack = self._stack
+        fast = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)  # a fused operator, with nothing inside
+        stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
+        self.names = ModuleNames(self.model, self)
+        stack.callback(self.names.remove)
+        self.hearing = Hearing(self.names.current, self.wants, self.keep)
+        stack.enter_context(exchanging_flex(self.hear_flex))
+        self._switch = HearingSwitch(self.hearing)
+        stack.callback(self._switch.turn, on=False)
+        self._switch.turn(on=self.hears_outside)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether calls passed that were not even counted, as nothing more was kept."""
+        is_full = any(count >= FULL_AFTER for count in self._futile_rounds.values())
+        return is_full or (self.model is None and not self.hears_outside)
+
+    def stop(self) -> None:
+        self._stack.close()
+
+    # -- when it hears: only while something may still be kept, as a mode takes time
+
+    def begin_round(self, root: nn.Module, inputs: Any) -> bool:
+        """Return whether a call of an outermost module is heard."""
+        is_chosen = self._rounds[id(root)] % self.bounds.every == 0
+        self._rounds[id(root)] += 1
+        hears = is_chosen and self._futile_rounds[id(root)] < FULL_AFTER
+        self._switch.turn(on=hears)
+        self.round = Round()
+        if callable(self.tokens) and hears:
+            self.labels = self.tokens(*inputs)
+        return hears
+
+    def end_round(self, root: nn.Module) -> None:
+        if not self._switch.is_on:
+            return  # nor between calls of which nothing is kept, as backward passes
+        if self.round.kept:
+            self._futile_rounds[id(root)] = 0
+        elif self.round.dropped:
+            self._futile_rounds[id(root)] += 1
+            self.hears_outside = False
+        self.round = Round()
+        self._switch.turn(on=self.hears_outside)
+
+    def note_outside(self) -> None:
+        """End hearing outside of modules after many attentions that were not kept."""
+        if not self.names.running and self.round.dropped >= OUTSIDE_FULL_AFTER > self.round.kept:
+            self.hears_outside = False
+
+    def is_chosen_outside(self, function: str) -> bool:
+        """Return whether an attention outside of modules is one of `every`."""
+        if self.names.running:
+            return True
+        self._outside_calls[function] += 1
+        return (self._outside_calls[function] - 1) % self.bounds.every == 0
+
+    # -- what it keeps
+
+    def wants(self, module: str) -> bool:
+        """Return whether calls of a module are kept at all."""
+        if not self.names.is_inside or not self.is_chosen_outside(module):
+            return False
+        if not fnmatchcase(self.names.short(module), self.bounds.modules):
+            self.unwanted[module] = None
+            return False
+        return True
+
+    def keep(self, module: str, attended: Attended) -> None:
+        """Keep a call, or let it continue the module's last one, as far as the bounds allow."""
+        has_room = self.has_room(module, attended.without_repeats().bytes)
+        if not has_room and not (module in self._latest and attended.may_continue):
+            self.drop(module, attended)
+            return
+        attended = attended.on_cpu().with_heads(self.names.head_count())
+        if self._continue_latest(module, attended):
+            self.round.kept += 1
+        elif has_room:
+            self.round.kept += 1
+            self.counts[module] += 1
+            self.bytes += attended.bytes
+            self._latest[module] = len(self.calls)
+            attended = attended.with_plain_mask()
+            self.calls.append(Call(module, self.counts[module], attended, self.labels))
+        else:
+            self.drop(module, attended)
+
+    def has_room(self, module: str, size: int) -> bool:
+        limit = self.bounds.calls
+        is_below = limit is None or self.counts[module] < limit
+        return is_below and self.bytes + size <= self.bounds.bytes
+
+    def drop(self, module: str, attended: Attended) -> None:
+        self.smallest_dropped = min(self.smallest_dropped, attended.bytes)
+        self.dropped[module] += 1
+        self.round.dropped += 1
+        self.note_outside()
+
+    def _continue_latest(self, module: str, attended: Attended) -> bool:
+        """Join a call to the module's last one, if it decodes the next tokens of the same text."""
+        place = self._latest.get(module)
+        if place is None:
+            return False
+        call = self.calls[place]
+        later = attended.unfolded_like(call.attended).with_plain_mask()
+        whole = call.attended.continued_by(later)
+        if whole is None or self.bytes + whole.bytes - call.attended.bytes > self.bounds.bytes:
+            return False
+        self.bytes += whole.bytes - call.attended.bytes
+        self.calls[place] = replace(call, attended=whole, labels=self.labels)
+        return True
+
+    def hear_flex(self, arguments: dict[str, Any], result: Any) -> None:
+        module = self.names.current()
+        if self._switch.is_on and not in_backward_pass() and self.wants(module):
+            crossed = self.hearing.have_other_sources(arguments["query"], arguments["key"])
+            self.keep(module, attended_by_flex(arguments, result, crossed=crossed))

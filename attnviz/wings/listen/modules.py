@@ -1,0 +1,157 @@
+"""ModuleNames: which module of a program runs at the moment, by the name it has in its model."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+
+FOREIGN_FOLDERS = tuple(
+    str(Path(folder).resolve()) for folder in (Path(torch.__file__).parent, Path(__file__).parent)
+)
+HEAD_COUNT_NAMES = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
+COMPILED_PREFIX = "_orig_mod."
+
+
+class RoundListener(Protocol):
+    """What is called when an outermost module begins and ends."""
+
+    def begin_round(self, root: nn.Module, inputs: Any) -> bool:
+        """Return whether the modules inside have to be named."""
+
+    def end_round(self, root: nn.Module) -> None:
+        """Called after an exception, too."""
+
+
+class ModuleNames:
+    """The modules that run, by hooks for all modules; of the thread that made it."""
+
+    def __init__(self, model: nn.Module | None, listener: RoundListener) -> None:
+        self.model, self.listener = model, listener
+        self.thread = threading.get_ident()
+        self.has_other_threads = False
+        self.running: list[nn.Module] = []
+        self.names: dict[int, str] = {}
+        self.roots: dict[int, nn.Module] = {}  # kept: the id of one that is gone may come again
+        self.root_names: dict[int, str] = {}
+        self._classes: Counter[str] = Counter()
+        self._handles: list[Any] = []
+        self.parts = set() if model is None else {id(module) for module in model.modules()}
+        if model is not None:
+            self._name_modules(model)
+        self.install()
+
+    def install(self) -> None:
+        """Have every module of the process say when it begins and ends."""
+        self._handles = [
+            register_module_forward_pre_hook(self._enter),
+            register_module_forward_hook(self._leave, always_call=True),
+        ]
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the model runs that is listened to, or any."""
+        return self.model is None or any(id(module) in self.parts for module in self.running)
+
+    def current(self) -> str:
+        """Return the name of the module that runs; outside modules, the function that computes."""
+        if not self.running:
+            return calling_function()
+        return self.names.get(id(self.running[-1]), type(self.running[-1]).__name__)
+
+    def head_count(self) -> int:
+        """Return how many heads the module that runs says it has; 1 if it says nothing."""
+        module = self.running[-1] if self.running else None
+        counts = (getattr(module, name, None) for name in HEAD_COUNT_NAMES)
+        return next((count for count in counts if type(count) is int), 1)
+
+    def short(self, name: str) -> str:
+        """Return a name without its model's, if there is one model and the module is a part."""
+        if len(self.root_names) != 1:
+            return name
+        (root,) = self.root_names.values()
+        return name.removeprefix(f"{root}.")
+
+    def _enter(self, module: nn.Module, inputs: Any) -> None:
+        if threading.get_ident() != self.thread:
+            self.has_other_threads = True
+            return
+        if not self.running:
+            self._name_root(module)
+            if not self.listener.begin_round(module, inputs):
+                self._wait_for_end(module)
+                return
+        elif id(module) not in self.names:
+            self._name_missing(module)
+        self.running.append(module)
+
+    def _leave(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        if threading.get_ident() != self.thread or module not in self.running:
+            return
+        while self.running.pop() is not module:
+            pass
+        if not self.running:
+            self.listener.end_round(module)
+
+    def _wait_for_end(self, root: nn.Module) -> None:
+        """Take no time inside a module of which nothing is kept: hooks for all modules come back
+        when it ends.
+        """
+        self.remove()
+
+        def come_back(*_inputs: Any) -> None:
+            handle.remove()
+            self.install()
+            self.listener.end_round(root)
+
+        handle = root.register_forward_hook(come_back, always_call=True)
+
+    def _name_root(self, module: nn.Module) -> None:
+        if id(module) in self.roots or (self.model is not None and id(module) in self.names):
+            return
+        kind = type(module).__name__
+        self._classes[kind] += 1
+        number = self._classes[kind]
+        self.roots[id(module)] = module
+        self.root_names[id(module)] = kind if number == 1 else f"{kind}#{number}"
+        self._name_modules(module)
+
+    def _name_modules(self, root: nn.Module) -> None:
+        prefix = self.root_names.get(id(root), "")
+        for name, module in root.named_modules():
+            path = (name + ".").replace(COMPILED_PREFIX, "").removesuffix(".")
+            own = ".".join(filter(None, (prefix, path))) or type(root).__name__
+            self.names.setdefault(id(module), own)
+
+    def _name_missing(self, module: nn.Module) -> None:
+        """Name a module that none of its outer ones has as a part, as one in a plain list."""
+        self._name_modules(self.running[0])
+        if id(module) not in self.names:
+            around = self.running[-1]
+            outer = "" if around is self.model else self.names.get(id(around), "")
+            self.names[id(module)] = ".".join(filter(None, (outer, type(module).__name__)))
+
+
+def calling_function() -> str:
+    """Return the name of the innermost function of the program that is running."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        if not frame.f_code.co_filename.startswith((*FOREIGN_FOLDERS, "<")):
+            break
+        frame = frame.f_back
+    name = str(getattr(frame.f_code, "co_qualname", frame.f_code.co_name))  # since Python 3.11
+    return "program" if name == "<module>" else name.replace(".<locals>", "")

@@ -1,0 +1,96 @@
+"""Runs a program as Python would, to its end."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn
+
+from attnviz.errors import AttnvizError, opt
+
+INTERRUPTED_STATUS = 130  # as of any command that Ctrl-C ends
+
+
+@dataclass(frozen=True)
+class Program:
+    """A file or a module, with the words after it, which are its own."""
+
+    name: str
+    arguments: tuple[str, ...]
+    is_module: bool
+
+    def refuse_missing(self) -> None:
+        """Refuse a file that is not there, or a module that cannot be found."""
+        if self.is_module:
+            sys.path.insert(0, str(Path.cwd()))
+            try:
+                runpy._get_module_details(self.name)  # type: ignore[attr-defined]
+            except ImportError as error:
+                raise AttnvizError(
+                    f"there is no module '{self.name}' to run: {error}",
+                    f"give a file instead: {opt.command}",
+                ) from None
+        elif not Path(self.name).is_file():
+            raise AttnvizError(
+                f"there is no program '{self.name}'",
+                "give the file of a Python program; a module stands after -m",
+            )
+
+    def run(self) -> None:
+        """Run it as `python PROGRAM …` or `python -m PROGRAM …` would."""
+        sys.argv = [self.name, *self.arguments]
+        if self.is_module:
+            runpy.run_module(self.name, run_name="__main__", alter_sys=True)
+            return
+        sys.path.insert(0, str(Path(self.name).resolve().parent))
+        runpy.run_path(self.name, run_name="__main__")
+
+
+def run_to_end(program: Program, at_end: Callable[[], object]) -> int:
+    """Run a program, call `at_end` however it ends, and return its exit status.
+
+    Its traceback is printed as Python prints it, without the lines of attnviz.
+    """
+    leave, process = os._exit, os.getpid()
+
+    def call_first(status: int) -> NoReturn:
+        os._exit = leave
+        if os.getpid() == process:  # else a process that the program started, as to load data
+            at_end()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        leave(status)
+
+    os._exit = call_first
+    try:
+        program.run()
+    except SystemExit as ending:
+        return _exit_status(ending)
+    except BaseException as error:  # whatever the program raises is the program's
+        _print_traceback(error)
+        return INTERRUPTED_STATUS if isinstance(error, KeyboardInterrupt) else 1
+    finally:
+        os._exit = leave
+        at_end()
+    return 0
+
+
+def _exit_status(ending: SystemExit) -> int:
+    """Return the status of sys.exit(…); a text is printed, and means 1, as in Python."""
+    if ending.code is None or isinstance(ending.code, int):
+        return ending.code or 0
+    print(ending.code, file=sys.stderr)
+    return 1
+
+
+def _print_traceback(error: BaseException) -> None:
+    lines: TracebackType | None = error.__traceback__
+    own = {str(Path(__file__)), runpy.__file__, "<frozen runpy>"}
+    while lines is not None and lines.tb_frame.f_code.co_filename in own:
+        lines = lines.tb_next
+    sys.excepthook(type(error), error.with_traceback(lines), lines)

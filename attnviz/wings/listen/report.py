@@ -1,0 +1,160 @@
+"""What was heard, in lines; and if nothing was, what was computed instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING
+
+from attnviz.analysis.inspection.patterns import HeadPattern
+from attnviz.errors import opt, shorten_text
+from attnviz.machine.memory import format_size
+from attnviz.wings.listen.attended import Attended
+from attnviz.wings.listen.hearing import HEARD
+from attnviz.wings.listen.listening import Listener
+from attnviz.wording.numbers import share_text
+from attnviz.wording.words import counted, shape_text
+
+if TYPE_CHECKING:
+    from attnviz.wings.listen.heard import Heard
+
+MAX_REASONS = 5
+MAX_ROWS = 60
+MIN_NAME_COLUMNS = 12
+COLUMNS = ("module", "tokens", "heads", "kind", "strongest pattern")
+NO_PATTERN = "none stands out"
+
+
+def kind_text(attended: Attended) -> str:
+    """Return what is special in an attention: cross, causal, a mask, a cache, dropout."""
+    kinds = {
+        "cross": not attended.is_of_one_text,
+        "causal": attended.first_position is not None,
+        "masked": attended.mask is not None,
+        "bias": attended.bias is not None,
+        f"{attended.steps} steps": attended.steps > 1,
+        "dropout": attended.dropout,
+        "weights only": attended.queries is None,
+    }
+    return ", ".join(kind for kind, holds in kinds.items() if holds) or "all visible"
+
+
+def heard_lines(heard: Heard, listener: Listener) -> list[str]:
+    """Return a line for each call, below a headline and above what was not kept."""
+    calls = heard.calls
+    if not calls:
+        return [". ".join(reasons_for_silence(listener))]
+    modules = len({call.module for call in calls.values()})
+    items = next(iter(calls.values())).attended.shape[0]
+    of_batch = f"; text {heard.item} of {items}" if items > 1 else ""
+    more = [f"… and {len(calls) - MAX_ROWS} more"] if len(calls) > MAX_ROWS else []
+    return [
+        f"heard {counted(len(calls), 'attention')} in {counted(modules, 'module')}{of_batch}",
+        "",
+        *table_lines([COLUMNS, *list(_rows(heard))[:MAX_ROWS]]),
+        *more,
+        "",
+        *check_lines(heard),
+        *dropped_lines(listener),
+    ]
+
+
+def _rows(heard: Heard) -> Iterator[tuple[str, ...]]:
+    patterns = strongest_patterns(heard)
+    for name, call in heard.calls.items():
+        _, heads, queries, keys = call.attended.shape
+        size = f"{queries:,}" if queries == keys else shape_text((queries, keys))
+        yield name, size, str(heads), kind_text(call.attended), patterns.get(name, NO_PATTERN)
+
+
+def strongest_patterns(heard: Heard) -> dict[str, str]:
+    """Return the pattern of each call that one of its heads shows most, with its base rate: that of
+    a head that attends to all tokens equally.
+    """
+    patterns: dict[str, str] = {}
+    for text in heard.texts:
+        for row in text.inspection.ranking:
+            layer, _, head = row.name.removeprefix("L").partition("H")
+            if isinstance(row, HeadPattern) and row.kind and row.kind != "broad":
+                shares = f"{share_text(row.score)} (even {share_text(row.even)})"
+                patterns.setdefault(text.names[int(layer)], f"H{head} {row.kind} {shares}")
+    return patterns
+
+
+def table_lines(rows: list[tuple[str, ...]]) -> list[str]:
+    """Return rows as lines that fit the terminal: names that are too long lose their middle."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(COLUMNS))]
+    others = sum(widths[1:]) + 2 * len(widths[1:])
+    widths[0] = min(widths[0], max(get_terminal_size((80, 1)).columns - others, MIN_NAME_COLUMNS))
+    return [
+        "  ".join(
+            cell.ljust(width)
+            for cell, width in zip((_short_name(row[0], widths[0]), *row[1:]), widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _short_name(name: str, columns: int) -> str:
+    """Return a module's name, whose end tells more than its beginning, in so many columns."""
+    if len(name) <= columns:
+        return name
+    start = columns // 3
+    return f"{name[:start]}…{name[start + 1 - columns :]}"
+
+
+def check_lines(heard: Heard) -> list[str]:
+    """Return how far the weights are from those of the program, by what it computed with them."""
+    differences = [
+        each for each in map(heard.difference, list(heard.calls)[:MAX_ROWS]) if each is not None
+    ]
+    lines = []
+    if differences:
+        largest = f"{max(differences):.1e} of the largest" if max(differences) else "nothing"
+        lines.append(f"weights · values differ from the program's outputs by {largest}")
+    if any(call.attended.dropout for call in heard.calls.values()):
+        lines.append("with dropout, the weights are those before it, and outputs are not compared")
+    return lines
+
+
+def dropped_lines(listener: Listener) -> list[str]:
+    """Return what was heard and not kept, and whether another thread computed something."""
+    lines = []
+    if listener.dropped:
+        calls = counted(sum(listener.dropped.values()), "call")
+        at_least = "at least " if listener.has_ended else ""
+        lines.append(f"not kept: {at_least}{calls} (--calls, --every and --keep say how many are)")
+    if listener.names.has_other_threads:
+        lines.append("modules ran in another thread, too, where nothing can be heard")
+    return lines
+
+
+def reasons_for_silence(listener: Listener) -> tuple[str, str]:
+    """Return that nothing was heard, and what was computed instead, as problem and hint."""
+    short_name = listener.names.short
+    if listener.unwanted:
+        names = ", ".join(dict.fromkeys(map(short_name, listener.unwanted)))
+        pattern = shorten_text(listener.bounds.modules, 40)
+        return f"no module that attends has a name like '{pattern}'", f"the names are: {names}"
+    if listener.dropped:
+        size = format_size(listener.smallest_dropped)
+        return f"no attention fits in what {opt.keep} allows", f"the smallest takes {size}"
+    reasons = [
+        f"a softmax of {shape_text(shape)} in {short_name(module)}: {fate}"
+        for (module, shape), fate in listener.hearing.fates.items()
+        if fate != HEARD
+    ]
+    reasons += [
+        f"a product in {short_name(module)} with rows that sum to 1, made without softmax"
+        for module in listener.hearing.other_shares
+    ]
+    thread = ""
+    if listener.names.has_other_threads:
+        thread = "modules ran in another thread, where nothing can be heard"
+    if not reasons:
+        nothing = "no softmax was computed, nor anything whose rows sum to 1"
+        return "nothing attended", thread or nothing
+    more = len(reasons) - MAX_REASONS
+    listed = reasons[:MAX_REASONS] + ([f"and {more} more"] if more > 0 else [])
+    hint = "there was " + "; ".join(listed)
+    return "nothing attended", f"{hint}; {thread}" if thread else hint

@@ -1,0 +1,166 @@
+"""Traces of attention that was heard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnviz.traces.external.from_weights import from_weights
+from attnviz.traces.from_text import trace
+from attnviz.traces.matrices import Matrices
+from attnviz.traces.origin import FromMatrices, FromWeights
+from attnviz.traces.settings import Settings
+from attnviz.traces.trace import Trace
+from attnviz.wings.listen.attended import Attended
+from attnviz.wording.words import counted
+
+SCALE_TOLERANCE = 1e-4
+
+
+@torch.no_grad()
+def trace_attended(module: str, attended: Attended, item: int, labels: Any) -> Trace:
+    """Return the Trace of one item (from 1) of an attention, with these labels where they fit."""
+    with torch.autocast("cpu", enabled=False):
+        return _trace(module, attended, item, labels)
+
+
+def _trace(module: str, attended: Attended, item: int, labels: Any) -> Trace:
+    queries, keys = token_labels(attended, item, labels)
+    if attended.queries is None or attended.keys is None or attended.values is None:
+        return _trace_weights(module, attended, item, queries, keys)
+    scale, settings = _scale_settings(attended)
+    is_causal = _is_plainly_causal(attended)
+    matrices = Matrices(
+        tokens=tuple(queries),
+        key_tokens=None if attended.is_of_one_text and queries == keys else tuple(keys),
+        item=item,
+        items=attended.shape[0],
+        heads=attended.shape[1],
+        kv_heads=attended.keys.shape[1],
+        queries=attended.queries[item - 1].float() * scale,
+        keys=attended.keys[item - 1].float(),
+        values=attended.values[item - 1].float(),
+        mask=None if attended.bias is None else _of_item(attended.bias, item).float(),
+        visible=None if is_causal else _visible(attended, item),
+    )
+    settings = replace(settings, variant="causal" if is_causal else settings.variant)
+    return _with_origin(trace(None, settings, given=matrices), module, attended.way)
+
+
+def _with_origin(heard: Trace, module: str, way: str) -> Trace:
+    """Return a Trace that says where its numbers are from, instead of settings that drew none."""
+    assert isinstance(heard.origin, FromMatrices)
+    origin = replace(heard.origin, heard_in=module, heard_as=way)
+    facts = {"heard in": module, "computed by": way, "item": origin.matrices.item}
+    provenance = replace(heard.provenance, settings=facts)
+    return replace(heard, origin=origin, provenance=provenance)
+
+
+def _trace_weights(
+    module: str, attended: Attended, item: int, queries: list[str], keys: list[str]
+) -> Trace:
+    """Return the Trace of an attention of which only the weights are known."""
+    assert attended.weights is not None
+    is_one_text = attended.is_of_one_text and queries == keys[-len(queries) :]
+    weights = attended.weights[item - 1].float()[None]
+    sides = (keys, None) if is_one_text else (queries, keys)
+    heard = from_weights(weights, sides[0], keys=sides[1], name=module)
+    assert isinstance(heard.origin, FromWeights)
+    origin = replace(
+        heard.origin,
+        matrices=Matrices(item=item, items=attended.shape[0]),
+        stored_as=str(attended.weights.dtype).removeprefix("torch."),
+    )
+    return replace(heard, origin=origin)
+
+
+def join_layers(traces: Sequence[Trace]) -> Trace:
+    """Return one Trace with the layers of several, which have the same tokens."""
+    first = traces[0]
+    if len(traces) == 1:
+        return first
+    layers = tuple(replace(each.layers[0], layer=at) for at, each in enumerate(traces))
+    modules, origin = counted(len(traces), "call"), first.origin
+    if isinstance(origin, FromWeights):
+        return replace(first, layers=layers, origin=replace(origin, name=modules))
+    ways = dict.fromkeys(
+        each.origin.heard_as for each in traces if isinstance(each.origin, FromMatrices)
+    )
+    return _with_origin(replace(first, layers=layers), modules, " and ".join(ways))
+
+
+def _is_plainly_causal(attended: Attended) -> bool:
+    *_, queries, keys = attended.shape
+    return attended.mask is None and attended.first_position == 0 and queries == keys
+
+
+def _scale_settings(attended: Attended) -> tuple[float, Settings]:
+    """Return what queries are multiplied by, and the settings, so that scores are the program's."""
+    assert attended.queries is not None
+    usual, cap = 1 / sqrt(attended.queries.shape[-1]), attended.soft_cap
+    if abs(attended.scale - usual) < SCALE_TOLERANCE * usual:
+        return 1.0, Settings(soft_cap=cap)
+    if abs(attended.scale - 1) < SCALE_TOLERANCE:
+        return 1.0, Settings(soft_cap=cap, scale=False)
+    return attended.scale / usual, Settings(soft_cap=cap)
+
+
+def _of_item(tensor: Tensor, item: int) -> Tensor:
+    """Return one item [head query key] of what may be the same for all."""
+    return tensor[min(item - 1, len(tensor) - 1)]
+
+
+def _visible(attended: Attended, item: int) -> Tensor | None:
+    """Return which keys are visible, for all heads or for each; None if all are."""
+    if attended.mask is None and attended.first_position is None:
+        return None
+    visible = _of_item(attended.visible(), item)
+    return visible[0] if bool((visible == visible[:1]).all()) else visible
+
+
+def token_labels(attended: Attended, item: int, labels: Any) -> tuple[list[str], list[str]]:
+    """Return labels of the queries and of the keys: those that are given, where they are as many,
+    else numbers. Queries that are fewer than the keys of the same text are its last tokens.
+    """
+    *_, queries, keys = attended.shape
+    names = list_labels(labels, item)
+    key_names = names if len(names) == keys else _numbers(keys)
+    if attended.is_of_one_text:
+        return key_names[keys - queries :], key_names
+    return names if len(names) == queries else _numbers(queries), key_names
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(number) for number in range(1, count + 1)]
+
+
+def list_labels(labels: Any, item: int) -> list[str]:
+    """Return the labels of one item: of a list for all, or of a list of lists."""
+    if labels is None:
+        return []
+    if labels and all(isinstance(each, (list, tuple)) for each in labels):
+        labels = labels[min(item, len(labels)) - 1]
+    return [str(each) for each in labels]
+
+
+def difference_from_outputs(attended: Attended, heard: Trace, item: int) -> float | None:
+    """Return how far weights · values are from what the program computed, relative to the largest
+    number; None if it dropped some weights, or if the values are not known.
+    """
+    if attended.outputs is None or attended.values is None or attended.dropout:
+        return None
+    outputs, layer = attended.outputs[item - 1].float(), heard.layers[0]
+    contexts = layer.attended.contexts
+    if layer.weights_alone:
+        contexts = layer.attended.weights @ attended.values[item - 1].float()
+    differences = [
+        (contexts[head] - outputs[head])[torch.as_tensor(layer.visible_counts(head)) > 0].abs()
+        for head in range(layer.heads)
+    ]
+    largest = max((float(each.max()) for each in differences if each.numel()), default=None)
+    return None if largest is None else largest / max(float(outputs.abs().max()), 1e-12)

@@ -1,0 +1,411 @@
+"""Programs with attention of many kinds, each with the weights that it should have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.utils.checkpoint import checkpoint
+
+Run = Callable[[], object]
+HEADS, WIDTH = 4, 8
+DIM = HEADS * WIDTH
+NEGATIVE = float("-inf")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What runs, and the weights [item head query key] of each attention in it, in order."""
+
+    run: Run
+    weights: list[Tensor]
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def softmax_of(
+    queries: Tensor, keys: Tensor, visible: Tensor | None = None, added: Any = 0
+) -> Tensor:
+    """The weights of queries on keys, in 64 bits, by a formula of its own."""
+    repeated = keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1)
+    scores = torch.einsum("ihqd,ihkd->ihqk", queries.double(), repeated.double())
+    scores = scores / sqrt(queries.shape[-1]) + added
+    if visible is not None:
+        scores = torch.where(visible, scores, NEGATIVE)
+    exponents = torch.exp(scores - scores.amax(-1, keepdim=True))
+    return exponents / exponents.sum(-1, keepdim=True)
+
+
+def causal(count: int, keys: int | None = None) -> Tensor:
+    keys = count if keys is None else keys
+    return torch.arange(keys)[None] <= torch.arange(count)[:, None] + keys - count
+
+
+def weights_of_module(
+    module: nn.MultiheadAttention, x: Tensor, y: Tensor, visible: Any = None
+) -> Tensor:
+    """The weights of torch's module, from its parameters; x and y are [item token dim]."""
+    in_query, in_key, _ = module.in_proj_weight.detach().chunk(3)
+    bias_query, bias_key, _ = module.in_proj_bias.detach().chunk(3)
+    heads = module.num_heads
+    queries = (x @ in_query.T + bias_query).unflatten(-1, (heads, -1)).transpose(1, 2)
+    keys = (y @ in_key.T + bias_key).unflatten(-1, (heads, -1)).transpose(1, 2)
+    return softmax_of(queries, keys, visible)
+
+
+def module_of(dim: int = DIM, heads: int = HEADS, **choices: Any) -> nn.MultiheadAttention:
+    torch.manual_seed(1)
+    module = nn.MultiheadAttention(dim, heads, **choices)
+    nn.init.normal_(module.in_proj_bias)
+    return module
+
+
+def of_module(
+    *, need_weights: bool, crossed: bool = False, batch_first: bool = True, **masks: Any
+) -> Expected:
+    module = module_of(batch_first=batch_first).eval()
+    x = numbers(2, 5, DIM)
+    y = numbers(2, 5, DIM, seed=3) if crossed else x
+    visible = None
+    if "key_padding_mask" in masks:
+        visible = ~masks["key_padding_mask"][:, None, None]
+    if "attn_mask" in masks:
+        mask = masks["attn_mask"]
+        visible = ~mask if mask.dtype == torch.bool else mask == 0
+    order = (lambda t: t) if batch_first else (lambda t: t.transpose(0, 1))
+    sides = (order(x), order(y), order(y)) if crossed else (order(x),) * 3
+    run = partial(module, *sides, need_weights=need_weights, **masks)
+    return Expected(run, [weights_of_module(module, x, y, visible)])
+
+
+def odd_heads() -> Expected:
+    module, x, y = module_of(15, 3), numbers(5, 2, 15), numbers(7, 2, 15, seed=1)
+    weights = weights_of_module(module, x.transpose(0, 1), y.transpose(0, 1))
+    return Expected(partial(module, x, y, y), [weights])
+
+
+def without_batch() -> Expected:
+    module, x = module_of(), numbers(5, DIM)
+    return Expected(partial(module, x, x, x), [weights_of_module(module, x[None], x[None])])
+
+
+def encoder(*, training: bool) -> Expected:
+    torch.manual_seed(2)
+    layer = nn.TransformerEncoderLayer(
+        DIM, HEADS, 16, dropout=0.3 if training else 0.0, batch_first=True
+    )
+    model = nn.TransformerEncoder(layer, 1, enable_nested_tensor=not training).train(training)
+    x, padding = numbers(2, 5, DIM), torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]).bool()
+    visible = ~padding[:, None, None]
+    weights = weights_of_module(model.layers[0].self_attn, x, x, visible)
+    return Expected(partial(model, x, src_key_padding_mask=padding), [weights])
+
+
+def whole_transformer() -> Expected:
+    torch.manual_seed(2)
+    model = nn.Transformer(DIM, HEADS, 1, 1, 16, dropout=0.0, batch_first=True).eval()
+    x, y = numbers(2, 5, DIM), numbers(2, 7, DIM, seed=1)
+    mask = nn.Transformer.generate_square_subsequent_mask(7)
+    encoder, decoder = model.encoder.layers[0], model.decoder.layers[0]
+    with torch.no_grad():
+        memory = model.encoder(x)
+        attended = decoder.norm1(y + decoder.self_attn(y, y, y, attn_mask=mask)[0])
+    return Expected(
+        partial(model, x, y, tgt_mask=mask),
+        [
+            weights_of_module(encoder.self_attn, x, x),
+            weights_of_module(decoder.self_attn, y, y, causal(7)),
+            weights_of_module(decoder.multihead_attn, attended, memory),
+        ],
+    )
+
+
+def by_name(**choices: Any) -> Expected:
+    """scaled_dot_product_attention, with grouped keys, a mask, dropout."""
+    groups = HEADS if not choices.get("enable_gqa") else 2
+    queries, keys, values = (
+        numbers(2, HEADS, 5, WIDTH),
+        numbers(2, groups, 5, WIDTH, seed=1),
+        numbers(2, groups, 5, WIDTH, seed=2),
+    )
+    visible, added = causal(5) if choices.get("is_causal") else None, 0
+    mask = choices.get("attn_mask")
+    if mask is not None and mask.dtype == torch.bool:
+        visible = mask
+    elif mask is not None:
+        added = mask.double()
+    run = partial(functional.scaled_dot_product_attention, queries, keys, values, **choices)
+    return Expected(run, [softmax_of(queries, keys, visible, added)])
+
+
+class OneHead(nn.Module):
+    """A head as the lectures write it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key, self.query, self.value = (nn.Linear(DIM, WIDTH, bias=False) for _ in range(3))
+        self.dropout = nn.Dropout(0.2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = self.query(x) @ self.key(x).transpose(-2, -1) * WIDTH**-0.5
+        weights = weights.masked_fill(torch.tril(torch.ones(5, 5)) == 0, NEGATIVE)
+        return self.dropout(functional.softmax(weights, dim=-1)) @ self.value(x)
+
+
+def hand_written_head() -> Expected:
+    torch.manual_seed(3)
+    model, x = OneHead(), numbers(2, 5, DIM)
+    queries, keys = model.query(x).detach()[:, None], model.key(x).detach()[:, None]
+    return Expected(partial(model, x), [softmax_of(queries, keys, causal(5))])
+
+
+def einsum() -> Expected:
+    queries, keys, values = (numbers(2, 5, HEADS, WIDTH, seed=seed) for seed in range(3))
+
+    def run() -> None:
+        scores = torch.einsum("bqhd,bkhd->bhqk", queries, keys) / sqrt(WIDTH)
+        torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), values)
+
+    return Expected(run, [softmax_of(queries.transpose(1, 2), keys.transpose(1, 2))])
+
+
+def values_first() -> Expected:
+    """Values times the transposed weights, as of vectors that are columns."""
+    queries, keys, values = (numbers(2, 5, WIDTH, seed=seed) for seed in range(3))
+
+    def run() -> None:
+        weights = (queries @ keys.mT / sqrt(WIDTH)).softmax(-1)
+        torch.bmm(values.mT, weights.mT)
+
+    return Expected(run, [softmax_of(queries[:, None], keys[:, None])])
+
+
+def one_dimension_of_heads() -> Expected:
+    """Heads and items in one dimension, [item · head, token, width], with baddbmm."""
+
+    class Attention(nn.Module):
+        num_heads = HEADS
+
+        def forward(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            zeros = torch.zeros(2 * HEADS, 5, 5)
+            scores = torch.baddbmm(zeros, queries, keys.transpose(1, 2), alpha=WIDTH**-0.5)
+            return torch.bmm(scores.softmax(-1), values)
+
+    sides = [numbers(2 * HEADS, 5, WIDTH, seed=seed) for seed in range(3)]
+    split = [side.unflatten(0, (2, HEADS)) for side in sides]
+    return Expected(partial(Attention(), *sides), [softmax_of(split[0], split[1])])
+
+
+def with_positions_and_cap() -> Expected:
+    """What is added to scores, after a soft cap."""
+    queries, keys = numbers(1, HEADS, 5, WIDTH) * 3, numbers(1, HEADS, 5, WIDTH, seed=1) * 3
+    added = numbers(HEADS, 5, 5, seed=2)
+
+    def run() -> None:
+        scores = queries @ keys.mT / sqrt(WIDTH)
+        scores = torch.tanh(scores / 5) * 5
+        (scores + added).softmax(-1) @ keys
+
+    scores = queries.double() @ keys.double().mT / sqrt(WIDTH)
+    capped = 5 * torch.tanh(scores / 5)
+    return Expected(run, [torch.softmax(capped + added.double(), -1)])
+
+
+def pooling() -> Expected:
+    """One learned query over all tokens."""
+    torch.manual_seed(4)
+    score, x = nn.Linear(DIM, 1), numbers(2, 5, DIM)
+
+    def run() -> None:
+        shares = score(x).squeeze(-1).softmax(-1)
+        torch.bmm(shares.unsqueeze(1), x)
+
+    weights = torch.softmax((x.double() @ score.weight.double().T).squeeze(-1), -1)
+    return Expected(run, [weights[:, None, None].detach()])
+
+
+def additive() -> Expected:
+    """Scores that are no product of queries and keys."""
+    torch.manual_seed(4)
+    score, x = nn.Linear(DIM, 1), numbers(2, 5, DIM)
+
+    def run() -> None:
+        score(torch.tanh(x[:, :, None] + x[:, None])).squeeze(-1).softmax(-1) @ x
+
+    pairs = torch.tanh(x[:, :, None] + x[:, None]).double()
+    weights = torch.softmax((pairs @ score.weight.double().T).squeeze(-1), -1)
+    return Expected(run, [weights[:, None].detach()])
+
+
+def flex() -> Expected:
+    queries, keys, values = (numbers(2, HEADS, 16, WIDTH, seed=seed) for seed in range(3))
+
+    def nearer(score: Tensor, item: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return score - 0.1 * (head + 1) * (query - key)
+
+    def run() -> None:
+        mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 16, 16, device="cpu")
+        flex_attention(queries, keys, values, score_mod=nearer, block_mask=mask)
+
+    places = torch.arange(16)
+    slopes = 0.1 * torch.arange(1, HEADS + 1)
+    added = -slopes[:, None, None] * (places[:, None] - places)
+    return Expected(run, [softmax_of(queries, keys, causal(16), added.double())])
+
+
+def router() -> Expected:
+    """As many experts as tokens, beside a softmax by hand: the router is no attention."""
+    torch.manual_seed(4)
+    model, gate, x = OneHead(), nn.Linear(DIM, 5), numbers(2, 5, DIM)
+    experts = numbers(2, 5, 5, DIM, seed=1)
+
+    def run() -> None:
+        model(x)
+        torch.einsum("bte,bted->btd", gate(x).softmax(-1), experts)
+
+    queries, keys = model.query(x).detach()[:, None], model.key(x).detach()[:, None]
+    return Expected(run, [softmax_of(queries, keys, causal(5))])
+
+
+def recomputed(*, reentrant: bool) -> Expected:
+    """A checkpointed layer, which a backward pass computes again."""
+    module = module_of(batch_first=True)
+    x = numbers(2, 5, DIM).requires_grad_()
+
+    def attend(vectors: Tensor) -> Tensor:
+        attended: Tensor = module(vectors, vectors, vectors, need_weights=False)[0]
+        return attended
+
+    def run() -> None:
+        checkpoint(attend, x, use_reentrant=reentrant).sum().backward()
+
+    return Expected(run, [weights_of_module(module, x.detach(), x.detach())])
+
+
+def decoding() -> Expected:
+    """One token after another, with a cache of keys: one table."""
+    queries, keys, values = (numbers(2, HEADS, 6, WIDTH, seed=seed) for seed in range(3))
+
+    class Attention(nn.Module):
+        def forward(self, first: int, last: int) -> None:
+            functional.scaled_dot_product_attention(
+                queries[:, :, first:last],
+                keys[:, :, :last],
+                values[:, :, :last],
+                is_causal=first == 0,
+            )
+
+    attention = Attention()
+
+    def run() -> None:
+        attention(0, 3)
+        for last in (4, 5, 6):
+            attention(last - 1, last)
+
+    return Expected(run, [softmax_of(queries, keys, causal(6))])
+
+
+def decoding_in_a_whole_cache() -> Expected:
+    """The same with a cache that is as long as the text may become, and masks."""
+    queries, keys, values = (numbers(2, HEADS, 6, WIDTH, seed=seed) for seed in range(3))
+    cache_keys, cache_values = torch.zeros(2, 2, HEADS, 10, WIDTH)
+
+    class Attention(nn.Module):
+        def forward(self, first: int, last: int) -> None:
+            cache_keys[:, :, first:last] = keys[:, :, first:last]
+            cache_values[:, :, first:last] = values[:, :, first:last]
+            mask = torch.arange(10)[None] <= torch.arange(first, last)[:, None]
+            functional.scaled_dot_product_attention(
+                queries[:, :, first:last], cache_keys, cache_values, attn_mask=mask
+            )
+
+    attention = Attention()
+
+    def run() -> None:
+        attention(0, 3)
+        for last in (4, 5, 6):
+            attention(last - 1, last)
+
+    return Expected(run, [softmax_of(queries, keys, causal(6))])
+
+
+def traced() -> Expected:
+    """A module that torch.jit has traced, in which no Python runs."""
+    torch.manual_seed(3)
+    model, x = OneHead().eval(), numbers(2, 5, DIM)
+    script = torch.jit.trace(model, (x,), check_trace=False)
+    queries, keys = model.query(x).detach()[:, None], model.key(x).detach()[:, None]
+    return Expected(partial(script, x), [softmax_of(queries, keys, causal(5))])
+
+
+def packaged_operation() -> Expected:
+    """An operation with the arguments of flash-attn's, registered as flash-attn registers it."""
+    queries, keys, values = (numbers(2, 6, HEADS, WIDTH, seed=seed) for seed in range(3))
+
+    def run() -> None:
+        torch.ops.flash_attn_by_hand.forward(queries, keys, values, 0.0, 0.3, True, 2, 0)
+
+    visible = causal(6) & ~causal(6).tril(-3)
+    heads_first = [side.transpose(1, 2) for side in (queries * 0.3 * sqrt(WIDTH), keys)]
+    return Expected(run, [softmax_of(*heads_first, visible)])
+
+
+@torch.library.custom_op("flash_attn_by_hand::forward", mutates_args=())
+def packaged(
+    q: Tensor, k: Tensor, v: Tensor, dropout_p: float, softmax_scale: float, causal: bool,
+    window_size_left: int, window_size_right: int,
+) -> Tensor:  # fmt: skip
+    """flash-attn's own would run on a GPU alone."""
+    visible = torch.ones(q.shape[1], k.shape[1], dtype=torch.bool).tril(0)
+    visible &= ~visible.tril(-window_size_left - 1)
+    sides = [side.transpose(1, 2) for side in (q, k, v)]
+    scores = (sides[0] @ sides[1].mT * softmax_scale).masked_fill(~visible, NEGATIVE)
+    return (scores.softmax(-1) @ sides[2]).transpose(1, 2).contiguous()
+
+
+PADDING = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]).bool()
+PROGRAMS: dict[str, Callable[[], Expected]] = {
+    "a module that returns its weights": partial(of_module, need_weights=True),
+    "a module that does not": partial(of_module, need_weights=False),
+    "a module over other tokens": partial(of_module, need_weights=False, crossed=True),
+    "a module with tokens first": partial(of_module, need_weights=True, batch_first=False),
+    "padding, weights returned": partial(of_module, need_weights=True, key_padding_mask=PADDING),
+    "padding": partial(of_module, need_weights=False, key_padding_mask=PADDING),
+    "a boolean mask": partial(of_module, need_weights=False, attn_mask=~causal(5)),
+    "a mask of numbers": partial(
+        of_module, need_weights=True, attn_mask=torch.zeros(5, 5).masked_fill(~causal(5), NEGATIVE)
+    ),
+    "three heads and seven keys": odd_heads,
+    "a module without a batch": without_batch,
+    "an encoder in training": partial(encoder, training=True),
+    "an encoder with a fast path": partial(encoder, training=False),
+    "encoder and decoder": whole_transformer,
+    "by its name, causal": partial(by_name, is_causal=True),
+    "by its name, with dropout": partial(by_name, dropout_p=0.4),
+    "by its name, grouped keys": partial(by_name, enable_gqa=True, is_causal=True),
+    "by its name, a mask of numbers": partial(by_name, attn_mask=numbers(5, 5, seed=7)),
+    "a head by hand": hand_written_head,
+    "einsum": einsum,
+    "values before weights": values_first,
+    "heads and items in one dimension": one_dimension_of_heads,
+    "positions and a soft cap": with_positions_and_cap,
+    "one learned query": pooling,
+    "additive scores": additive,
+    "flex_attention": flex,
+    "a router beside it": router,
+    "a checkpointed layer": partial(recomputed, reentrant=False),
+    "a layer checkpointed the old way": partial(recomputed, reentrant=True),
+    "decoding with a cache": decoding,
+    "decoding with a whole cache": decoding_in_a_whole_cache,
+    "a traced module": traced,
+    "an operation of a package": packaged_operation,
+}

@@ -1,0 +1,334 @@
+"""listen(): what is heard of many kinds of attention, and that the program does not notice."""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import attnviz
+from attnviz.views.settings_line import settings_line
+from tests.conftest import ROOT
+from tests.listen.programs import DIM, HEADS, PROGRAMS, module_of, numbers
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:flex_attention called without"),
+    pytest.mark.filterwarnings("ignore:.*torch.jit"),
+]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("mode", [nullcontext, torch.no_grad, torch.inference_mode])
+def test_each_attention_is_heard_once_with_its_weights(name: str, mode: Any) -> None:
+    if mode is not nullcontext and "checkpointed" in name:
+        pytest.skip("nothing is computed again without a backward pass")
+    expected = PROGRAMS[name]()
+    items = len(expected.weights[0])
+
+    with attnviz.listen() as heard, mode():
+        expected.run()
+
+    assert len(heard) == len(expected.weights)
+    for item in range(1, items + 1):
+        for trace, weights in zip(heard.with_item(item), expected.weights, strict=True):
+            torch.testing.assert_close(
+                trace.weights[0].double(), weights[item - 1], atol=2e-6, rtol=1e-5
+            )
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if "dropout" not in name])
+def test_weights_times_values_are_what_the_program_computed(name: str) -> None:
+    expected = PROGRAMS[name]()
+
+    with attnviz.listen() as heard:
+        expected.run()
+
+    differences = [heard.difference(each) for each in heard.traces]
+    assert all(difference is None or difference < 1e-5 for difference in differences)
+
+
+def test_a_program_computes_the_same_numbers_while_one_listens() -> None:
+    torch.manual_seed(5)
+    model = nn.Transformer(DIM, HEADS, 1, 1, 16, batch_first=True)
+    x, y = numbers(2, 5, DIM), numbers(2, 7, DIM, seed=1)
+
+    def run() -> list[torch.Tensor]:
+        torch.manual_seed(6)
+        model.zero_grad()
+        result = model(x, y)
+        result.square().sum().backward()
+        return [
+            result.detach(),
+            *(p.grad.clone() for p in model.parameters() if p.grad is not None),
+        ]
+
+    before = run()
+    with attnviz.listen(model):
+        during = run()
+
+    assert all(torch.equal(one, other) for one, other in zip(before, during, strict=True))
+
+
+def test_all_is_as_before_after_an_exception() -> None:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    code, fast = flex_attention.__code__, torch.backends.mha.get_fastpath_enabled()
+    module = module_of(batch_first=True)
+    x = numbers(2, 5, DIM)
+
+    def run_and_fail() -> None:
+        module(x, x, x)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), attnviz.listen(module) as heard:
+        run_and_fail()
+
+    assert len(heard) == 1
+    assert flex_attention.__code__ is code
+    assert torch.backends.mha.get_fastpath_enabled() is fast
+    module(x, x, x)
+    assert len(heard) == 1
+
+
+class Layers(nn.Module):
+    """Two layers, one in a plain list, which has no name in the model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([module_of(batch_first=True)])
+        self.others = [module_of(batch_first=True)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for module in (*self.blocks, *self.others):
+            x = module(x, x, x, need_weights=False)[0]
+        return x
+
+
+X = numbers(2, 5, DIM)
+
+
+def test_traces_have_the_names_of_the_modules_and_the_second_call_a_number() -> None:
+    model = Layers()
+    with attnviz.listen(model) as heard:
+        model(X)
+        model(X + 1)
+
+    names = ["blocks.0", "MultiheadAttention"]
+    assert list(heard.traces) == [*names, *(f"{name}.2" for name in names)]
+    assert heard["blocks.0"] is heard[0]
+    assert len(heard[1:]) == 3
+    assert not torch.equal(heard[0].weights, heard["blocks.0.2"].weights)
+
+
+def test_names_begin_with_the_model_where_several_are_heard() -> None:
+    first, second, third = Layers(), Layers(), module_of(batch_first=True)
+    with attnviz.listen() as heard:
+        first(X)
+        third(X, X, X)
+        second(X)
+
+    assert [name for name in heard.traces if "blocks" in name] == [
+        "Layers.blocks.0", "Layers#2.blocks.0",
+    ]  # fmt: skip
+    assert "MultiheadAttention" in heard.traces
+
+
+def test_only_the_model_that_is_given_is_heard() -> None:
+    model, other = Layers(), Layers()
+    with attnviz.listen(model) as heard:
+        other(X)
+        functional.scaled_dot_product_attention(X, X, X)
+        model(X)
+
+    assert len(heard) == 2
+
+
+def test_what_attends_outside_modules_has_the_name_of_its_function() -> None:
+    def attend_to_all() -> None:
+        functional.scaled_dot_product_attention(X, X, X)
+
+    with attnviz.listen() as heard:
+        attend_to_all()
+
+    [name] = heard.traces
+    assert name.endswith("attend_to_all")
+
+
+def test_one_line_calls_the_model() -> None:
+    module = module_of(batch_first=True)
+
+    heard = attnviz.listen(module, X, X, X)
+
+    assert heard[0].weights.shape == (1, HEADS, 5, 5)
+
+
+def test_labels_stand_where_they_are_as_many_as_the_tokens() -> None:
+    model = nn.Transformer(DIM, HEADS, 1, 1, 16, batch_first=True).eval()
+    with attnviz.listen(model, tokens=list("abcde")) as heard:
+        model(X, numbers(2, 7, DIM))
+
+    encoder, decoder, cross = heard
+    assert encoder.tokens.labels == cross.keys.labels == tuple("abcde")
+    assert decoder.tokens.labels == cross.tokens.labels == tuple("1234567")
+
+
+def test_labels_may_be_a_function_of_the_inputs_or_a_list_for_each_text() -> None:
+    words = [["one", "two"], ["three", "four"]]
+    module = module_of(batch_first=True)
+    x = X[:, :2]
+    with attnviz.listen(module, tokens=lambda *inputs: words) as heard:
+        module(x, x, x)
+
+    assert heard[0].tokens.labels == ("one", "two")
+    assert heard.with_item(2)[0].tokens.labels == ("three", "four")
+
+
+def test_labels_that_fit_nothing_are_refused() -> None:
+    module = module_of(batch_first=True)
+    with attnviz.listen(module, tokens=["one", "two"]) as heard:
+        module(X, X, X)
+
+    with pytest.raises(
+        attnviz.AttnvizError, match="there are 2 labels, and no attention of 2 tokens"
+    ):
+        heard.traces["MultiheadAttention"]
+
+
+def test_calls_and_memory_are_bounded_and_what_is_dropped_is_counted() -> None:
+    module = module_of(batch_first=True)
+
+    def heard_of(**bounds: Any) -> attnviz.Heard:
+        with attnviz.listen(module, **bounds) as heard:
+            for _ in range(6):
+                module(X, X, X, need_weights=False)
+        return heard
+
+    assert len(heard_of()) == 6
+    assert len(heard_of(calls=2)) == 2
+    assert len(heard_of(every=4)) == 2
+    assert len(heard_of(modules="nothing*")) == 0
+    one_call = 4 * X.numel() * X.element_size()
+    assert len(heard_of(keep=f"{2 * one_call // 1000 + 1}kB")) == 2
+    assert "at least 3 calls" in repr(heard_of(calls=2))
+
+
+@pytest.mark.parametrize(
+    ("compute", "reason"),
+    [
+        (lambda: X @ X.mT, "no softmax"),
+        (lambda: nn.Linear(DIM, 9)(X).softmax(-1), "nothing is multiplied by its result"),
+        (lambda: (X @ X.mT).softmax(1) @ X, "another dimension"),
+        (lambda: (X @ X.mT).exp() / (X @ X.mT).exp().sum(-1, True) @ X, "rows that sum to 1"),
+        (lambda: nn.Parameter(torch.ones(2, 5, 5)).softmax(-1) @ X, "its input is a parameter"),
+    ],
+)
+def test_silence_has_a_reason(compute: Any, reason: str) -> None:
+    with attnviz.listen() as heard:
+        compute()
+
+    with pytest.raises(attnviz.AttnvizError) as refusal:
+        heard.save("view.html")
+    assert str(refusal.value) == "nothing attended"
+    assert reason in refusal.value.hint
+
+
+def test_a_pattern_without_a_module_is_refused_with_the_names() -> None:
+    with attnviz.listen(Layers(), X, modules="layers.*") as heard:
+        pass
+    heard = attnviz.listen(Layers(), X, modules="layers.*")
+
+    with pytest.raises(attnviz.AttnvizError) as refusal:
+        heard.save("view.html")
+    assert "'layers.*'" in str(refusal.value)
+    assert "blocks.0" in refusal.value.hint
+
+
+def test_a_page_has_all_heads_of_a_text_and_other_texts_have_pages_of_their_own(
+    tmp_path: Any,
+) -> None:
+    model = nn.Transformer(DIM, HEADS, 2, 1, 16, batch_first=True).eval()
+    heard = attnviz.listen(model, X, numbers(2, 7, DIM))
+
+    heard.save(tmp_path / "view.html")
+
+    assert {path.name for path in tmp_path.iterdir()} == {"view.html", "view.2.html", "view.3.html"}
+    assert [len(text.trace.layers) for text in heard.texts] == [2, 1, 1]
+    assert "encoder.layers.1.self_attn" in (tmp_path / "view.html").read_text()
+
+
+def test_the_programs_of_the_page_on_listening_run(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "listening.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+
+    exec(compile("\n".join(blocks), "listening.md", "exec"), {"__name__": "listening"})
+
+    assert len(blocks) == 5
+    assert (tmp_path / "view.html").is_file()
+
+
+def test_listening_inside_of_listening_hears_in_both() -> None:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    sides = numbers(3, 1, 2, 4, 8)
+    with attnviz.listen() as outer:
+        with attnviz.listen() as inner:
+            flex_attention(*sides)
+            functional.scaled_dot_product_attention(*sides)
+        functional.scaled_dot_product_attention(*sides)
+
+    assert (len(outer), len(inner)) == (3, 2)
+
+
+def test_nothing_listens_after_calls_of_which_nothing_is_kept() -> None:
+    module = module_of(batch_first=True)
+    with attnviz.listen(calls=1) as heard:
+        for _ in range(4):
+            module(X, X, X)
+        assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+    assert len(heard) == 1
+
+
+def test_a_softmax_that_is_used_twice_is_heard_once() -> None:
+    with attnviz.listen() as heard:
+        torch.func.jvp(lambda x: (x @ X.mT).softmax(-1) @ X, (X,), (X,))
+
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize("kind", ["a column that is cut off", "a temperature for each head"])
+def test_only_weights_are_known_of_some(kind: str) -> None:
+    queries, keys, values = numbers(3, 1, 2, 4, 8)
+    sink = numbers(1, 2, 1, 1, seed=5)
+
+    def weights() -> torch.Tensor:
+        scores = queries @ keys.mT
+        if kind == "a temperature for each head":
+            return (scores * sink).softmax(-1)
+        return torch.cat([scores, sink.expand(-1, -1, 4, -1)], -1).softmax(-1)[..., :-1]
+
+    with attnviz.listen() as heard:
+        weights() @ values
+
+    torch.testing.assert_close(heard[0].weights[0], weights()[0])
+
+
+def test_a_page_says_where_the_weights_are_from_and_that_nothing_is_random() -> None:
+    module = module_of(batch_first=True)
+    other = X + 1
+    heard = attnviz.listen(module, X, other, other)
+
+    view = heard.view()
+    text = f"{view.title} {view.headline} {view.closing} {settings_line(heard[0])}"
+    assert "cross-attention in MultiheadAttention" in text
+    assert "computed by softmax" in text
+    assert "random" not in text
+    assert "seed" not in text
