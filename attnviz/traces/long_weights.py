@@ -227,15 +227,18 @@ class LongCells(Cells):
 
     def window(self, rows: slice, columns: slice) -> Patch:
         """Return the weights in these rows and columns, computed by each call."""
+        count, key_count = self.shape
+        start, stop, step = rows.indices(count)
+        if step != 1:  # evenly spaced rows, each of them alone
+            patches = [self.window(slice(at, at + 1), columns) for at in range(start, stop, step)]
+            values = np.concatenate([patch.values for patch in patches])
+            return Patch(values, np.concatenate([patch.hidden for patch in patches]))
         attention = self.weights.attention
-        values = attention.rows(rows, columns, heads=[self.head])[0]
-        row_slice, column_slice = (
-            slice(*part.indices(count)[:2])
-            for part, count in zip((rows, columns), self.shape, strict=True)
-        )
+        weights = attention.rows(rows, columns, heads=[self.head])[0]
         rule = attention.mask.for_head(self.head)
-        hidden = rule.hidden(row_slice, column_slice, attention.device).T
-        return Patch(tensor_to_numpy(values), tensor_to_numpy(hidden))
+        places = slice(start, stop), slice(*columns.indices(key_count)[:2])
+        hides = rule.hidden(*places, attention.device).T
+        return Patch(tensor_to_numpy(weights), tensor_to_numpy(hides))
 
     @property
     def has_hidden(self) -> bool:

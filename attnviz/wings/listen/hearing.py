@@ -29,6 +29,7 @@ from attnviz.wings.listen.lineage import (
     CHANGES,
     COPIES,
     MOVES,
+    PICKS,
     PRODUCTS,
     SPLITS,
     Lineage,
@@ -123,7 +124,9 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in COPIES or source in self.origins:
             self.origins[moved] = self.origin_of(source)
         lineage = self.lineages.get(source)
-        if lineage is not None:
+        if lineage is not None and name in PICKS and moved.shape == source.shape:
+            self.lineages[moved] = lineage  # all is picked, as torch.matmul does
+        elif lineage is not None:
             move = Move(name, lambda tensor: repeat_move(func, tensor, rest, kwargs))
             self.lineages[moved] = replace(lineage, moves=(*lineage.moves, move))
 

@@ -22,9 +22,8 @@ IN_ORDER = COPIES | frozenset((
     "unflatten",
 ))  # fmt: skip
 SPLITS = frozenset(("split", "split_with_sizes", "chunk", "unbind"))  # have several results
-MOVES = IN_ORDER | frozenset((
-    "transpose", "permute", "t", "expand", "select", "slice", "narrow",
-))  # fmt: skip
+PICKS = frozenset(("expand", "slice", "narrow"))  # of the same shape, they pick everything
+MOVES = IN_ORDER | PICKS | frozenset(("transpose", "permute", "t", "select"))
 # Operations that keep the place of each number, if the result is as large.
 CHANGES = frozenset((
     "add", "sub", "mul", "div", "where", "masked_fill", "nan_to_num", "tril", "triu", "clamp",

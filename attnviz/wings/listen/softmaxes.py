@@ -62,7 +62,9 @@ def read_softmax(shares: Shares, mixture: Mixture) -> Attended | str:
         return rows
     heads, count = rows.row.shape
     keys = len(rows.columns)
-    weights = softmax.weights.reshape(heads, count, -1)
+    whole_weights = softmax.weights.reshape(heads, count, -1)
+    has_all_keys = torch.equal(rows.columns, torch.arange(whole_weights.shape[2]))
+    weights = whole_weights if has_all_keys else whole_weights[..., rows.columns]
     device = mixture.values.device
     matrix, row = rows.matrix.to(device), rows.row.to(device)
     is_in_order = mixture.result.shape[:2] == (heads, count) and keeps_order(shares.moves)
@@ -71,13 +73,13 @@ def read_softmax(shares: Shares, mixture: Mixture) -> Attended | str:
         queries=None,
         keys=None,
         values=mixture.values if is_in_order else mixture.values[matrix[:, 0]],
-        weights=weights[..., rows.columns.to(weights.device)],
+        weights=weights,
         outputs=mixture.result if is_in_order else mixture.result[matrix, row],
         scale=1.0,
         dropout=shares.dropout,
     )
     attended = weights_alone
-    if softmax.product is not None and keys == weights.shape[2]:
+    if softmax.product is not None and has_all_keys:
         scores = tuple(softmax.scores.shape)
         operands = find_operands(softmax.product, scores, (heads, count, keys))
         if operands is not None and operands.has_learned_keys:
@@ -124,23 +126,21 @@ def _with_operands(
     What the program added to its scores, and hid from them, is what its scores differ by.
     """
     assert attended.weights is not None
-    products = operands.queries.float() @ operands.keys.float().mT
-    products *= product.factor
-    if product.soft_cap is not None:
-        products = product.soft_cap * products.tanh()
-    added = scores.detach().reshape(products.shape).float() - products
-    hidden = None
-    if not float(added.min()) > HIDDEN_BELOW:
+    queries, keys = operands.queries.float(), operands.keys.float().mT
+    seen = scores.detach().reshape(len(queries), -1, keys.shape[2]).float()
+    if product.soft_cap is None:
+        added = torch.baddbmm(seen, queries, keys, alpha=-product.factor)
+    else:
+        added = seen - _products(queries, keys, product)
+    hidden, most = None, _largest(added)
+    if not most < -HIDDEN_BELOW:
         hidden = ~(added > HIDDEN_BELOW)
-        added.masked_fill_(hidden, 0)
-    most = float(added.abs().max())
-    has_bias = most > BIAS_TOLERANCE * max(float(products.abs().max()), 1e-6)
-    if not has_bias and most > EXACT:  # scores of 16 bits, or a bias that changes little
-        seen = products if hidden is None else products.masked_fill(hidden, -torch.inf)
-        error = (torch.softmax(seen, -1).nan_to_num(0) - attended.weights.float()).abs()
-        if hidden is not None:
-            error.masked_fill_(hidden.all(-1, keepdim=True), 0)
-        if float(error.max()) > WEIGHT_TOLERANCE:
+        most = _largest(added.masked_fill_(hidden, 0))
+    has_bias = False
+    if most > EXACT:  # a bias, or scores of 16 bits, or a bias that changes little
+        products = _products(queries, keys, product)
+        has_bias = most > BIAS_TOLERANCE * max(_largest(products), 1e-6)
+        if not has_bias and _differ(products, hidden, attended.weights):
             return attended
     return replace(
         attended,
@@ -153,3 +153,23 @@ def _with_operands(
         mask=None if hidden is None else ~hidden,
         bias=added if has_bias else None,
     )
+
+
+def _products(queries: Tensor, keys: Tensor, product: Product) -> Tensor:
+    products = product.factor * (queries @ keys)
+    return products if product.soft_cap is None else product.soft_cap * products.tanh()
+
+
+def _differ(scores: Tensor, hidden: Tensor | None, weights: Tensor) -> bool:
+    """Return whether the weights of these scores are others than the program's."""
+    seen = scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
+    errors = (torch.softmax(seen, -1).nan_to_num(0) - weights.float()).abs()
+    if hidden is not None:
+        errors.masked_fill_(hidden.all(-1, keepdim=True), 0)
+    return float(errors.max()) > WEIGHT_TOLERANCE
+
+
+def _largest(numbers: Tensor) -> float:
+    """Return the largest of numbers without their signs; NaN if there is any."""
+    least, most = numbers.aminmax()
+    return float(torch.maximum(-least, most))
