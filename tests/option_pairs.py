@@ -101,6 +101,8 @@ def command_words(command: str, given: Given) -> tuple[str, ...]:
         else:
             name = "--window" if parameter.name == "part" else parameter.opts[0]
             options += [word for each in values for word in (name, each)]
+    if "program" in given:  # what follows it is the program's
+        return (*path, *options, *arguments)
     return (*path, *arguments, *options)
 
 

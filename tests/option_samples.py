@@ -87,6 +87,21 @@ def _save_trace(*arguments: str) -> Callable[[Path], object]:
     return save_trace
 
 
+PROGRAM = """
+import torch
+
+def first(x):
+    torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+def second(x):
+    torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+x = torch.randn(2, 2, 3, 4, generator=torch.Generator().manual_seed(0)) * 2
+for factor in range(6):
+    first(x * factor)
+    second(x * factor)
+"""
+
 FILES: Mapping[str, str | Callable[[Path], object]] = {
     "bert": _save_transformer("bert"),
     "tiny": lambda path: save(EVERY["bert"], path, num_attention_heads=2),
@@ -96,6 +111,9 @@ FILES: Mapping[str, str | Callable[[Path], object]] = {
     "run": _save_checkpoints,
     "training": _save_training,
     "text.txt": "You are there\n",
+    "attend.py": PROGRAM,
+    "other.py": PROGRAM.replace("3, 4", "4, 3"),
+    "labels.txt": "I\nam\nhere\n",
     "texts.txt": "the animal\n\nit was tired\nthe street\n\nthe street was too\n\nit did\n",
     "long.txt": "the animal was " * 40,
     "example.toml": 'title = "Two layers"\ntext = "I am"\n[settings]\ndim = 4\nlayers = 2\n',
@@ -136,6 +154,7 @@ BASES: Mapping[str, Given] = {
     "heads": {"model": "agreement"},
     "show": {"name": "simplified"},
     "check": {"names": "simplified"},
+    "listen": {"program": ("@/attend.py",)},
 }
 
 # In which contexts options are tried.
@@ -426,6 +445,16 @@ OWN_SAMPLES: Mapping[str, Mapping[str, Sample]] = {
         "model": Sample("@/gpt2"),
     },
     "explore": {"vectors": Sample(NO, "written page")},
+    "listen": {
+        "program": Sample(("@/other.py",)),
+        "is_module": Sample(True),
+        "calls": Sample("2"),
+        "every": Sample("2", other="3"),
+        "module": Sample("first*"),
+        "keep": Sample("500B"),
+        "labels": Sample("@/labels.txt", "page"),
+        "item": Sample("2", "page"),
+    },
     "survey": {
         "seed": Sample("7", "trained model"),
         "file": Sample("@/text.txt"),

@@ -114,6 +114,11 @@ class SectionedCommand(ParsingMixin, TyperCommand):
         end = ", and what else it can do." if self.modes else "."
         formatter.write_text(f"{ctx.command_path} {HELP_ALL_OPTION} lists all {count} options{end}")
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line: a program has arguments of its own."""
+        pieces: list[str] = super().collect_usage_pieces(ctx)
+        return ["PROGRAM [ARGS]..." if piece == "[PROGRAM]..." else piece for piece in pieces]
+
     def full_help(self, ctx: Any) -> str:
         """Return the usage, the description and every option under its heading, as a text."""
         formatter = ctx.make_formatter()

@@ -31,7 +31,7 @@ WINGS = {
         commands={
             "explore": (
                 "attnviz.wings.explore.command:explore_command",
-                "Explore the heads of a sentence in the terminal, with the arrow keys.",
+                "Explore the heads of a sentence with the arrow keys.",
             ),
         },
     ),

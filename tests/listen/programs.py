@@ -57,8 +57,8 @@ def weights_of_module(
     in_query, in_key, _ = module.in_proj_weight.detach().chunk(3)
     bias_query, bias_key, _ = module.in_proj_bias.detach().chunk(3)
     heads = module.num_heads
-    queries = (x @ in_query.T + bias_query).unflatten(-1, (heads, -1)).transpose(1, 2)
-    keys = (y @ in_key.T + bias_key).unflatten(-1, (heads, -1)).transpose(1, 2)
+    queries = (x @ in_query.T + bias_query).view(*x.shape[:2], heads, -1).transpose(1, 2)
+    keys = (y @ in_key.T + bias_key).view(*y.shape[:2], heads, -1).transpose(1, 2)
     return softmax_of(queries, keys, visible)
 
 
@@ -81,8 +81,8 @@ def of_module(
     if "attn_mask" in masks:
         mask = masks["attn_mask"]
         visible = ~mask if mask.dtype == torch.bool else mask == 0
-    order = (lambda t: t) if batch_first else (lambda t: t.transpose(0, 1))
-    sides = (order(x), order(y), order(y)) if crossed else (order(x),) * 3
+    x_in, y_in = (x, y) if batch_first else (x.transpose(0, 1), y.transpose(0, 1))
+    sides = (x_in, y_in, y_in) if crossed else (x_in,) * 3
     run = partial(module, *sides, need_weights=need_weights, **masks)
     return Expected(run, [weights_of_module(module, x, y, visible)])
 
@@ -158,7 +158,8 @@ class OneHead(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         weights = self.query(x) @ self.key(x).transpose(-2, -1) * WIDTH**-0.5
         weights = weights.masked_fill(torch.tril(torch.ones(5, 5)) == 0, NEGATIVE)
-        return self.dropout(functional.softmax(weights, dim=-1)) @ self.value(x)
+        result: Tensor = self.dropout(functional.softmax(weights, dim=-1)) @ self.value(x)
+        return result
 
 
 def hand_written_head() -> Expected:
@@ -201,7 +202,7 @@ def one_dimension_of_heads() -> Expected:
             return torch.bmm(scores.softmax(-1), values)
 
     sides = [numbers(2 * HEADS, 5, WIDTH, seed=seed) for seed in range(3)]
-    split = [side.unflatten(0, (2, HEADS)) for side in sides]
+    split = [side.view(2, HEADS, 5, WIDTH) for side in sides]
     return Expected(partial(Attention(), *sides), [softmax_of(split[0], split[1])])
 
 
@@ -342,7 +343,7 @@ def traced() -> Expected:
     """A module that torch.jit has traced, in which no Python runs."""
     torch.manual_seed(3)
     model, x = OneHead().eval(), numbers(2, 5, DIM)
-    script = torch.jit.trace(model, (x,), check_trace=False)
+    script = torch.jit.trace(model, (x,), check_trace=False)  # type: ignore[no-untyped-call]
     queries, keys = model.query(x).detach()[:, None], model.key(x).detach()[:, None]
     return Expected(partial(script, x), [softmax_of(queries, keys, causal(5))])
 
@@ -355,8 +356,8 @@ def packaged_operation() -> Expected:
         torch.ops.flash_attn_by_hand.forward(queries, keys, values, 0.0, 0.3, True, 2, 0)
 
     visible = causal(6) & ~causal(6).tril(-3)
-    heads_first = [side.transpose(1, 2) for side in (queries * 0.3 * sqrt(WIDTH), keys)]
-    return Expected(run, [softmax_of(*heads_first, visible)])
+    scaled = queries * 0.3 * sqrt(WIDTH)
+    return Expected(run, [softmax_of(scaled.transpose(1, 2), keys.transpose(1, 2), visible)])
 
 
 @torch.library.custom_op("flash_attn_by_hand::forward", mutates_args=())

@@ -100,7 +100,7 @@ class ListenOptions(ListeningOptions, DeliveryOptions, CommandOptions):
         return 1 if self.calls is None and self.every == 1 else self.calls
 
 
-@accept_options(without=("query", "limit"))
+@accept_options(without=("query", "limit", "numbers"))
 def listen_command(options: ListenOptions) -> None:
     """Run a PyTorch program, and show the attention inside it.
 
@@ -157,7 +157,7 @@ def deliver_heard(heard: Heard, options: ListenOptions) -> None:
 
     heard.refuse_silence()
     if not options.out and not options.json:
-        for line in heard.lines():
+        for line in [*([options.title] if options.title else []), *heard.lines()]:
             print_message(line)
         print_message(f"all heads as a page: {page_command(options)}")
         return

@@ -80,6 +80,7 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.fates: dict[tuple[str, tuple[int, ...]], str] = {}  # of softmaxes, by module and shape
         self.products: Counter[str] = Counter()
         self.other_shares: dict[str, None] = {}  # modules that multiply shares of another origin
+        self.unread: dict[str, None] = {}  # operations of packages, with arguments of other kinds
         self.heard: WeakSet[Softmax] = WeakSet()
         self.is_muted = False  # while a whole attention computes, which was heard by its name
 
@@ -143,6 +144,9 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             lineage = lineage.changed_by(operation.name, source, operation.args, operation.kwargs)
         elif lineage is not None and drops_some(operation.name, source, operation.args):
             lineage = replace(lineage, dropout=True)
+        elif lineage is not None and operation.name != "nan_to_num":
+            same = output is not source and torch.allclose(output, source, equal_nan=True)
+            lineage = lineage if same else replace(lineage, changed=True)
         if lineage is not None:
             self.lineages[output] = lineage
         else:
@@ -230,9 +234,13 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         func, _, args, kwargs, result = operation
         names = [argument.name for argument in func._schema.arguments]
         arguments = dict(zip(names, args, strict=False)) | dict(kwargs)
+        if not self.wants(module := self.module_name()):
+            return
         attended = attended_by_package(func, arguments, result, crossed=False)
-        if attended is not None and self.wants(module := self.module_name()):
+        if attended is not None:
             self.keep(module, attended)
+        elif isinstance(result, (Tensor, tuple)) and isinstance(args[0], Tensor):
+            self.unread.setdefault(f"{func._schema.name} in {module}", None)
 
     def hear_call(self, arguments: Mapping[str, Any], result: Any) -> None:
         """Hear an operation on queries, keys and values, by the names of its arguments."""

@@ -110,6 +110,7 @@ class Shares:
     softmax: Softmax
     moves: tuple[Move, ...] = ()
     dropout: bool = False
+    changed: bool = False  # otherwise: by a gate, or by adding another softmax
 
 
 Lineage = Product | Shares

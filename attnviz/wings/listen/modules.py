@@ -123,7 +123,7 @@ class ModuleNames:
     def _name_root(self, module: nn.Module) -> None:
         if id(module) in self.roots or (self.model is not None and id(module) in self.names):
             return
-        kind = type(module).__name__
+        kind = class_name(module)
         self._classes[kind] += 1
         number = self._classes[kind]
         self.roots[id(module)] = module
@@ -134,7 +134,7 @@ class ModuleNames:
         prefix = self.root_names.get(id(root), "")
         for name, module in root.named_modules():
             path = (name + ".").replace(COMPILED_PREFIX, "").removesuffix(".")
-            own = ".".join(filter(None, (prefix, path))) or type(root).__name__
+            own = ".".join(filter(None, (prefix, path))) or class_name(root)
             self.names.setdefault(id(module), own)
 
     def _name_missing(self, module: nn.Module) -> None:
@@ -144,6 +144,11 @@ class ModuleNames:
             around = self.running[-1]
             outer = "" if around is self.model else self.names.get(id(around), "")
             self.names[id(module)] = ".".join(filter(None, (outer, type(module).__name__)))
+
+
+def class_name(module: nn.Module) -> str:
+    """Return the name of a module's class; of a compiled one, of that which was compiled."""
+    return type(getattr(module, "_orig_mod", module)).__name__
 
 
 def calling_function() -> str:

@@ -14,6 +14,8 @@ from typing import NoReturn
 from attnviz.errors import AttnvizError, opt
 
 INTERRUPTED_STATUS = 130  # as of any command that Ctrl-C ends
+OWN_FILES = (str(Path(__file__).parent), runpy.__file__, "<frozen runpy>")
+MODE_FILES = ("torch/_compile.py", "torch/_ops.py", "torch/_dynamo/eval_frame.py")  # call modes
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,15 @@ def _exit_status(ending: SystemExit) -> int:
 
 
 def _print_traceback(error: BaseException) -> None:
-    lines: TracebackType | None = error.__traceback__
-    own = {str(Path(__file__)), runpy.__file__, "<frozen runpy>"}
-    while lines is not None and lines.tb_frame.f_code.co_filename in own:
-        lines = lines.tb_next
+    """Print a traceback with the lines of the program and of what it called alone."""
+    entries, entry = [], error.__traceback__
+    while entry is not None:
+        file = entry.tb_frame.f_code.co_filename
+        if not file.startswith(OWN_FILES) and not file.endswith(MODE_FILES):
+            entries.append(entry)
+        entry = entry.tb_next
+    lines: TracebackType | None = None
+    for each in reversed(entries):
+        each.tb_next = lines
+        lines = each
     sys.excepthook(type(error), error.with_traceback(lines), lines)

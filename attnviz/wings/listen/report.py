@@ -148,6 +148,9 @@ def reasons_for_silence(listener: Listener) -> tuple[str, str]:
         f"a product in {short_name(module)} with rows that sum to 1, made without softmax"
         for module in listener.hearing.other_shares
     ]
+    reasons += [
+        f"{place}, whose arguments attnviz cannot read" for place in listener.hearing.unread
+    ]
     thread = ""
     if listener.names.has_other_threads:
         thread = "modules ran in another thread, where nothing can be heard"

@@ -25,6 +25,7 @@ EXACT = 1e-4  # scores that differ by so little have the same weights
 WEIGHT_TOLERANCE = 1e-2
 CUT = "its result was moved or cut before it was multiplied"
 NOT_SUMMED = "what it is multiplied with is not summed over the numbers of its rows"
+BELOW_0 = "it was changed to numbers below 0 before it was multiplied"
 SEVERAL_VALUES = "its rows are multiplied with several values"
 LEARNED_KEYS = (
     "the numbers of its rows are those of a parameter, as those of a router or of classes"
@@ -66,6 +67,8 @@ def read_softmax(shares: Shares, mixture: Mixture) -> Attended | str:
     has_all_keys = torch.equal(rows.columns, torch.arange(whole_weights.shape[2]))
     weights = whole_weights if has_all_keys else whole_weights[..., rows.columns]
     device = mixture.values.device
+    if shares.changed and not bool((mixture.shares >= 0).all()):
+        return BELOW_0
     matrix, row = rows.matrix.to(device), rows.row.to(device)
     is_in_order = mixture.result.shape[:2] == (heads, count) and keeps_order(shares.moves)
     weights_alone = Attended(
@@ -73,13 +76,13 @@ def read_softmax(shares: Shares, mixture: Mixture) -> Attended | str:
         queries=None,
         keys=None,
         values=mixture.values if is_in_order else mixture.values[matrix[:, 0]],
-        weights=weights,
+        weights=mixture.shares[matrix, row] if shares.changed else weights,
         outputs=mixture.result if is_in_order else mixture.result[matrix, row],
         scale=1.0,
         dropout=shares.dropout,
     )
     attended = weights_alone
-    if softmax.product is not None and has_all_keys:
+    if softmax.product is not None and has_all_keys and not shares.changed:
         scores = tuple(softmax.scores.shape)
         operands = find_operands(softmax.product, scores, (heads, count, keys))
         if operands is not None and operands.has_learned_keys:
