@@ -97,7 +97,7 @@ def second(x):
     torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
 
 x = torch.randn(2, 2, 3, 4, generator=torch.Generator().manual_seed(0)) * 2
-for factor in range(6):
+for factor in range(1, 7):
     first(x * factor)
     second(x * factor)
 """

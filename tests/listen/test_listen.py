@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 import attnviz
+from attnviz.analysis.inspection.inspection import inspect
 from attnviz.views.settings_line import settings_line
 from tests.conftest import ROOT
 from tests.listen.programs import DIM, HEADS, PROGRAMS, module_of, numbers
@@ -332,3 +333,116 @@ def test_a_page_says_where_the_weights_are_from_and_that_nothing_is_random() -> 
     assert "computed by softmax" in text
     assert "random" not in text
     assert "seed" not in text
+
+
+def test_an_encoder_that_would_take_the_fast_path_is_heard() -> None:
+    """The fast path is one operator with nothing inside."""
+    layer = nn.TransformerEncoderLayer(DIM, HEADS, 16, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2).eval()
+    with torch.profiler.profile() as profile, torch.no_grad():
+        model(X)
+    assert "aten::_transformer_encoder_layer_fwd" in {each.name for each in profile.events()}
+
+    with torch.no_grad():
+        heard = attnviz.listen(model, X)
+
+    assert list(heard.traces) == ["layers.0.self_attn", "layers.1.self_attn"]
+
+
+def test_shares_that_a_gate_changes_are_those_that_the_values_were_multiplied_with() -> None:
+    queries, keys, values = numbers(3, 2, 2, 5, 8)
+    gate = numbers(2, 1, 1, seed=1).sigmoid()
+    mixed = (1 - gate) * (queries @ keys.mT).softmax(-1) + gate * (keys @ keys.mT).softmax(-1)
+
+    with attnviz.listen() as heard:
+        first, second = (queries @ keys.mT).softmax(-1), (keys @ keys.mT).softmax(-1)
+        ((1 - gate) * first + gate * second) @ values
+
+    assert len(heard) == 1
+    torch.testing.assert_close(heard[0].weights[0], mixed[0])
+
+
+def test_the_difference_of_two_softmaxes_is_no_attention_and_has_a_reason() -> None:
+    queries, keys, values = numbers(3, 2, 2, 5, 8)
+    with attnviz.listen() as heard:
+        ((queries @ keys.mT).softmax(-1) - 0.5 * (keys @ keys.mT).softmax(-1)) @ values
+
+    assert "numbers below 0" in repr(heard)
+
+
+@torch.library.custom_op("flash_attn::varlen_by_hand", mutates_args=())
+def varlen(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return q.clone()
+
+
+def test_an_operation_of_a_package_that_cannot_be_read_is_named() -> None:
+    with attnviz.listen() as heard:
+        torch.ops.flash_attn.varlen_by_hand(*numbers(3, 9, HEADS, 8))
+
+    assert "flash_attn::varlen_by_hand" in repr(heard)
+    assert "cannot read" in repr(heard)
+
+
+def test_a_saved_trace_still_says_what_was_heard(tmp_path: Any) -> None:
+    module = module_of(batch_first=True)
+    heard = attnviz.listen(module, X, X, X, need_weights=False)
+
+    heard[0].save(tmp_path / "heard.npz")
+    loaded = attnviz.load(tmp_path / "heard.npz")
+
+    assert settings_line(loaded) == settings_line(heard[0])
+    assert "computed by scaled_dot_product_attention" in settings_line(loaded)
+    assert torch.equal(loaded.weights, heard[0].weights)
+
+
+@pytest.mark.slow("long texts")
+@pytest.mark.filterwarnings("ignore:all weights of 4,096 tokens")
+def test_a_long_text_has_a_page(tmp_path: Any) -> None:
+    queries, keys, values = numbers(3, 1, 7, 4096, 8)
+    with attnviz.listen() as heard:
+        functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+
+    heard.save(tmp_path / "view.html")
+
+    rows = inspect(heard[0]).maps[0].cells.window(slice(5, 4000, 1000), slice(0, 4096)).values
+    scores = queries[0, 0, 5:4000:1000] @ keys[0, 0].T / 8**0.5
+    visible = torch.arange(4096) <= torch.arange(5, 4000, 1000)[:, None]
+    expected = scores.masked_fill(~visible, float("-inf")).softmax(-1)
+    torch.testing.assert_close(torch.as_tensor(rows), expected, atol=1e-6, rtol=1e-4)
+
+
+class Block(nn.Module):
+    """A block of a GPT as the lectures write it."""
+
+    bias: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn, self.proj = nn.Linear(DIM, 3 * DIM), nn.Linear(DIM, DIM)
+        self.drop = nn.Dropout(0.1)
+        self.register_buffer("bias", torch.ones(16, 16).tril()[None, None])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, count, dim = x.size()
+        sides = self.attn(x).split(dim, dim=2)
+        q, k, v = (each.view(batch, count, HEADS, -1).transpose(1, 2) for each in sides)
+        scores = (q @ k.transpose(-2, -1)) * k.size(-1) ** -0.5
+        scores = scores.masked_fill(self.bias[:, :, :count, :count] == 0, float("-inf"))
+        self.weights = functional.softmax(scores, dim=-1)
+        y = self.drop(self.weights) @ v
+        result: torch.Tensor = x + self.proj(y.transpose(1, 2).contiguous().view(batch, count, dim))
+        return result
+
+
+def test_a_gpt_by_hand_is_heard_while_it_trains() -> None:
+    torch.manual_seed(0)
+    blocks = [Block(), Block()]
+    model = nn.Sequential(*blocks)
+    with attnviz.listen(model) as heard:
+        model(X).square().mean().backward()
+
+    assert list(heard.traces) == ["0", "1"]
+    for trace, block in zip(heard, blocks, strict=True):
+        torch.testing.assert_close(trace.weights[0], block.weights[0].detach())
+        assert trace.variant.causal
+    assert all(call.attended.dropout for call in heard.calls.values())

@@ -149,3 +149,14 @@ def test_labels_are_read_from_a_file(attnviz: Attnviz, folder: Path) -> None:
 
     assert result.status == 0, result.err
     assert "learning" in page.read_text()
+
+
+def test_a_traceback_has_the_lines_of_the_program_alone(attnviz: Attnviz, folder: Path) -> None:
+    path = write_program(folder, "torch.zeros(4).view(3)")
+
+    result = attnviz("listen", str(path))
+
+    assert result.status == 1
+    files = [line.strip() for line in result.err.splitlines() if line.startswith("  File ")]
+    assert len(files) == 1
+    assert files[0].startswith(f'File "{path}", line ')

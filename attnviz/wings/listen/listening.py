@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-import torch
 from torch import nn
 
 from attnviz.wings.listen.attended import Attended
@@ -74,9 +73,6 @@ class Listener:
 
     def start(self) -> None:
         stack = self._stack
-        fast = torch.backends.mha.get_fastpath_enabled()
-        torch.backends.mha.set_fastpath_enabled(False)  # a fused operator, with nothing inside
-        stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
         self.names = ModuleNames(self.model, self)
         stack.callback(self.names.remove)
         self.hearing = Hearing(self.names.current, self.wants, self.keep)
