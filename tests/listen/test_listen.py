@@ -271,7 +271,7 @@ def test_the_programs_of_the_page_on_listening_run(
 
     exec(compile("\n".join(blocks), "listening.md", "exec"), {"__name__": "listening"})
 
-    assert len(blocks) == 5
+    assert len(blocks) == 3
     assert (tmp_path / "view.html").is_file()
 
 
