@@ -113,9 +113,8 @@ def _attention_parts(trace: Trace) -> dict[str, str]:
 def _heard_parts(trace: Trace, origin: FromMatrices) -> dict[str, str]:
     """Return the parts on an attention that a program computed, by subject; some are empty."""
     first, variant = trace.layers[0], trace.variant
-    keys, given = f"reads {counted(len(trace.keys), 'other token')}", origin.matrices
+    keys = f"reads {counted(len(trace.keys), 'other token')}"
     return {
-        "item": f"text {given.item} of {given.items}" if (given.items or 1) > 1 else "",
         "which": keys if trace.keys is not trace.tokens else "",
         "heads": f"{counted(len(trace.layers), 'layer')} × {counted(first.heads, 'head')} "
         f"of width {first.head_dim}",
