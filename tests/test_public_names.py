@@ -50,8 +50,8 @@ def defaults_of(options: object, names: Mapping[str, Any]) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def test_the_top_has_25_names() -> None:
-    assert len(attnviz.__all__) == 25
+def test_the_top_has_27_names() -> None:
+    assert len(attnviz.__all__) == 27
     assert {*attnviz.__all__} <= {*dir(attnviz)}
 
 

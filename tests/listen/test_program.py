@@ -110,9 +110,9 @@ def test_a_program_that_is_missing_or_no_program_is_refused(
         "error: there is no program 'train.py'\n"
         " hint: give the file of a Python program; a module stands after -m\n"
     )
-    assert (
-        "there is no module 'no_package.train'" in attnviz("listen", "-m", "no_package.train").err
-    )
+    refusal = attnviz("listen", "-m", "no_package.train").err
+    assert "there is no module 'no_package.train'" in refusal
+    assert "hint: give a name as after python -m, or a file without -m" in refusal
 
 
 def test_what_was_heard_is_listed(attnviz: Attnviz, folder: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from attnviz.errors import AttnvizError, opt
+from attnviz.errors import AttnvizError
 
 INTERRUPTED_STATUS = 130  # as of any command that Ctrl-C ends
 OWN_FILES = (str(Path(__file__).parent), runpy.__file__, "<frozen runpy>")
@@ -35,7 +35,7 @@ class Program:
             except ImportError as error:
                 raise AttnvizError(
                     f"there is no module '{self.name}' to run: {error}",
-                    f"give a file instead: {opt.command}",
+                    "give a name as after python -m, or a file without -m",
                 ) from None
         elif not Path(self.name).is_file():
             raise AttnvizError(

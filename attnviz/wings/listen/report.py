@@ -7,7 +7,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from attnviz.analysis.inspection.patterns import HeadPattern
-from attnviz.errors import opt, shorten_text
+from attnviz.errors import shorten_text
 from attnviz.machine.memory import format_size
 from attnviz.wings.listen.attended import Attended
 from attnviz.wings.listen.hearing import HEARD
@@ -123,7 +123,7 @@ def dropped_lines(listener: Listener) -> list[str]:
     if listener.dropped:
         calls = counted(sum(listener.dropped.values()), "call")
         at_least = "at least " if listener.has_ended else ""
-        lines.append(f"not kept: {at_least}{calls} (--calls, --every and --keep say how many are)")
+        lines.append(f"not kept: {at_least}{calls} (calls, every and keep say how many are)")
     if listener.names.has_other_threads:
         lines.append("modules ran in another thread, too, where nothing can be heard")
     return lines
@@ -138,7 +138,7 @@ def reasons_for_silence(listener: Listener) -> tuple[str, str]:
         return f"no module that attends has a name like '{pattern}'", f"the names are: {names}"
     if listener.dropped:
         size = format_size(listener.smallest_dropped)
-        return f"no attention fits in what {opt.keep} allows", f"the smallest takes {size}"
+        return "no attention fits in the memory that may be taken", f"the smallest takes {size}"
     reasons = [
         f"a softmax of {shape_text(shape)} in {short_name(module)}: {fate}"
         for (module, shape), fate in listener.hearing.fates.items()
@@ -155,7 +155,7 @@ def reasons_for_silence(listener: Listener) -> tuple[str, str]:
     if listener.names.has_other_threads:
         thread = "modules ran in another thread, where nothing can be heard"
     if not reasons:
-        nothing = "no softmax was computed, nor anything whose rows sum to 1"
+        nothing = "this thread computed no softmax, nor anything whose rows sum to 1"
         return "nothing attended", thread or nothing
     more = len(reasons) - MAX_REASONS
     listed = reasons[:MAX_REASONS] + ([f"and {more} more"] if more > 0 else [])
