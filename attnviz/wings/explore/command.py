@@ -35,7 +35,7 @@ class ExploreOptions(TracingOptions, MatrixOptions, BlockOptions, DeliveryOption
 
 @accept_options(without=(*OUTPUTS_ELSEWHERE, *LOOKS_ELSEWHERE))
 def explore_command(options: ExploreOptions) -> None:
-    """Explore the heads of a sentence in the terminal, with the arrow keys.
+    """Explore the heads of a sentence with the arrow keys.
 
     Move over cells, change the head, switch heads off, edit the sentence, and see what the model
     answers. The last line has the keys; ? lists all.

@@ -42,6 +42,7 @@ class ListeningOptions:
     )
     is_module: bool = options_under("Program")(
         False,
+        "--run-module",
         "-m",
         help="PROGRAM is the name of a module, as after python -m.",
         short="PROGRAM is the name of a module, as after python -m.",
@@ -102,10 +103,10 @@ class ListenOptions(ListeningOptions, DeliveryOptions, CommandOptions):
 
 @accept_options(without=("query", "limit", "numbers"))
 def listen_command(options: ListenOptions) -> None:
-    """Run a PyTorch program, and show the attention inside it.
+    """Run a PyTorch program, and show every attention inside it.
 
     The program runs unchanged, with its own arguments, output and exit status; then a page (-o
-    view.html) shows every attention that it computed: torch's own modules, a softmax of queries
+    view.html) shows what it computed: torch's own modules, a softmax of queries
     and keys by hand, transformers. Without -o, a list says what was heard.
 
     \b
