@@ -105,9 +105,9 @@ class ListenOptions(ListeningOptions, DeliveryOptions, CommandOptions):
 def listen_command(options: ListenOptions) -> None:
     """Run a PyTorch program, and show every attention inside it.
 
-    The program runs unchanged, with its own arguments, output and exit status; then a page (-o
-    view.html) shows what it computed: torch's own modules, a softmax of queries
-    and keys by hand, transformers. Without -o, a list says what was heard.
+    The program runs unchanged, with its own arguments, output and exit status. Afterwards a page
+    (-o view.html) shows the attention of torch's own modules, of a softmax of queries and keys by
+    hand, and of transformers. Without -o, a list says what was heard.
 
     \b
     attnviz listen train.py --epochs 1
