@@ -14,6 +14,8 @@ from torch.nn import functional
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils.checkpoint import checkpoint
 
+from tests.listen import kernels as kernels  # which registers operations
+
 Run = Callable[[], object]
 HEADS, WIDTH = 4, 8
 DIM = HEADS * WIDTH
@@ -348,29 +350,59 @@ def traced() -> Expected:
     return Expected(partial(script, x), [softmax_of(queries, keys, causal(5))])
 
 
-def packaged_operation() -> Expected:
-    """An operation with the arguments of flash-attn's, registered as flash-attn registers it."""
+def flash_attention() -> Expected:
+    """flash-attn's operation: a window, and slopes of ALiBi for the heads."""
     queries, keys, values = (numbers(2, 6, HEADS, WIDTH, seed=seed) for seed in range(3))
+    slopes = 2.0 ** -torch.arange(1, HEADS + 1)
 
     def run() -> None:
-        torch.ops.flash_attn_by_hand.forward(queries, keys, values, 0.0, 0.3, True, 2, 0)
+        torch.ops.flash_attn._flash_attn_forward(
+            queries, keys, values, 0.0, 0.3, True, 2, 0, 0.0, slopes, False
+        )
 
     visible = causal(6) & ~causal(6).tril(-3)
+    places = torch.arange(6)
+    added = -slopes[:, None, None].double() * (places[:, None] - places).abs()
     scaled = queries * 0.3 * sqrt(WIDTH)
-    return Expected(run, [softmax_of(scaled.transpose(1, 2), keys.transpose(1, 2), visible)])
+    sides = scaled.transpose(1, 2), keys.transpose(1, 2)
+    return Expected(run, [softmax_of(*sides, visible, added)])
 
 
-@torch.library.custom_op("flash_attn_by_hand::forward", mutates_args=())
-def packaged(
-    q: Tensor, k: Tensor, v: Tensor, dropout_p: float, softmax_scale: float, causal: bool,
-    window_size_left: int, window_size_right: int,
-) -> Tensor:  # fmt: skip
-    """flash-attn's own would run on a GPU alone."""
-    visible = torch.ones(q.shape[1], k.shape[1], dtype=torch.bool).tril(0)
-    visible &= ~visible.tril(-window_size_left - 1)
-    sides = [side.transpose(1, 2) for side in (q, k, v)]
-    scores = (sides[0] @ sides[1].mT * softmax_scale).masked_fill(~visible, NEGATIVE)
-    return (scores.softmax(-1) @ sides[2]).transpose(1, 2).contiguous()
+def flash_attention_after_a_cache() -> Expected:
+    """The last query is the last key's."""
+    queries = numbers(1, 2, HEADS, WIDTH)
+    keys, values = (numbers(1, 5, HEADS, WIDTH, seed=seed) for seed in (1, 2))
+
+    def run() -> None:
+        torch.ops.flash_attn._flash_attn_forward(
+            queries, keys, values, 0.0, WIDTH**-0.5, True, -1, -1, 0.0, None, False
+        )
+
+    return Expected(run, [softmax_of(queries.transpose(1, 2), keys.transpose(1, 2), causal(2, 5))])
+
+
+def packed_texts(run_packed: Callable[..., object]) -> Expected:
+    """Texts of 3 and 5 tokens in one row, each causal; the end of the first is empty."""
+    queries, keys, values = (numbers(8, HEADS, WIDTH, seed=seed) for seed in range(3))
+    starts = torch.tensor([0, 3, 8], dtype=torch.int32)
+    weights = torch.zeros(2, HEADS, 5, 5).double()
+    for item, (start, end) in enumerate(((0, 3), (3, 8))):
+        size = end - start
+        sides = (side[None, start:end].transpose(1, 2) for side in (queries, keys))
+        weights[item, :, :size, :size] = softmax_of(*sides, causal(size))[0]
+    return Expected(partial(run_packed, queries, keys, values, starts), [weights])
+
+
+def run_flash_varlen(q: Tensor, k: Tensor, v: Tensor, starts: Tensor) -> None:
+    scale, longest = WIDTH**-0.5, 5
+    torch.ops.flash_attn._flash_attn_varlen_forward(
+        q, k, v, starts, starts, longest, longest, 0.0, scale, True
+    )
+
+
+def run_xformers(q: Tensor, k: Tensor, v: Tensor, starts: Tensor) -> None:
+    forward = torch.ops.xformers.efficient_attention_forward_cutlass
+    forward(q[None], k[None], v[None], None, starts, starts, 5, 0.0, True, 2)
 
 
 PADDING = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]).bool()
@@ -408,5 +440,8 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "decoding with a cache": decoding,
     "decoding with a whole cache": decoding_in_a_whole_cache,
     "a traced module": traced,
-    "an operation of a package": packaged_operation,
+    "flash-attn": flash_attention,
+    "flash-attn after a cache": flash_attention_after_a_cache,
+    "flash-attn, packed texts": partial(packed_texts, run_flash_varlen),
+    "xformers, packed texts": partial(packed_texts, run_xformers),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -19,12 +20,12 @@ class Attended:
     """Queries, keys and values of one attention, for each item of a batch; or its weights."""
 
     way: str  # the operation that was heard
-    queries: Float[Tensor, "item head query width"] | None
-    keys: Float[Tensor, "item group key width"] | None
-    values: Float[Tensor, "item group key value_width"] | None
+    queries: Float[Tensor, "item head query width"] | None = None
+    keys: Float[Tensor, "item group key width"] | None = None
+    values: Float[Tensor, "item group key value_width"]
     weights: Float[Tensor, "item head query key"] | None = None  # if there are no queries
-    outputs: Float[Tensor, "item head query value_width"] | None
-    scale: float
+    outputs: Float[Tensor, "item head query value_width"]
+    scale: float = 1.0
     soft_cap: float | None = None
     mask: Bool[Tensor, "#item #head query key"] | None = None  # which keys are visible
     bias: Float[Tensor, "#item #head query key"] | None = None
@@ -53,57 +54,47 @@ class Attended:
         is_same_length = queries == keys or self.first_position is not None or self.steps > 1
         return is_same_length and not self.crossed
 
-    @property
-    def may_continue(self) -> bool:
-        """Whether these may be the next tokens of a text whose keys were heard before."""
-        return self.queries is not None and self.shape[2] < self.shape[3]
-
     def tensors(self) -> dict[str, Tensor]:
         tensors = ((name, getattr(self, name)) for name in TENSOR_NAMES)
         return {name: tensor for name, tensor in tensors if tensor is not None}
+
+    def with_tensors(
+        self, change: Callable[[Tensor], Tensor], names: Collection[str] = TENSOR_NAMES
+    ) -> Attended:
+        """Return the same with those of its tensors changed that it has of these names."""
+        tensors = self.tensors().items()
+        changed: dict[str, Any] = {name: change(each) for name, each in tensors if name in names}
+        return replace(self, **changed)
 
     def on_cpu(self) -> Attended:
         """Return the same in memory of the CPU, in copies that the program cannot change; a bias
         that hides keys becomes a mask.
         """
-        copies: dict[str, Any] = {
-            name: tensor.detach().clone() if tensor.device.type == "cpu" else tensor.detach().cpu()
-            for name, tensor in self.without_repeats().tensors().items()
-        }
-        return replace(self, **copies).with_hidden_keys()
+        copies = self.without_repeats().with_tensors(
+            lambda each: each.detach().to("cpu", copy=True)
+        )
+        return copies.with_hidden_keys()
 
     def without_repeats(self) -> Attended:
         """Return the same with one mask and bias, where all items or heads have the same."""
-        once: dict[str, Any] = {}
-        for name in ("mask", "bias"):
-            table = getattr(self, name)
-            if table is not None and table.ndim == 4:
-                sizes = [1 if stride == 0 else None for stride in table.stride()[:2]]
-                once[name] = table[: sizes[0], : sizes[1]]
-        return replace(self, **once)
+
+        def one_of_each(table: Tensor) -> Tensor:
+            return table[tuple(slice(1 if not step else None) for step in table.stride()[:2])]
+
+        return self.with_tensors(one_of_each, ("mask", "bias"))
 
     def in_four_dimensions(self) -> Attended:
-        """Return the same with dimensions [item head token width]; of three, the first are items;
-        of a mask for queries of four, heads.
-        """
-        has_items_alone = self.queries is not None and self.queries.ndim == 3
-        reshaped: dict[str, Any] = {}
-        for name, tensor in self.tensors().items():
-            is_of_items = tensor.ndim == 3 and (name not in ("mask", "bias") or has_items_alone)
-            whole = tensor[:, None] if is_of_items else tensor
-            whole = whole.reshape(*[1] * (4 - whole.ndim), *whole.shape)
-            reshaped[name] = whole.flatten(0, -4)
-        return replace(self, **reshaped)
+        """Return the same with dimensions [item head token width]; of three, items are first."""
+        attended = self
+        if self.queries is not None and self.queries.ndim == 3:
+            attended = self.with_tensors(lambda each: each[:, None] if each.ndim == 3 else each)
+        return attended.with_tensors(lambda each: each[(None,) * (4 - each.ndim)].flatten(0, -4))
 
     def with_items(self, shape: tuple[int, ...]) -> Attended:
         """Return the same with its matrices, one after another, in dimensions [item head]."""
         *items, heads = shape if len(shape) > 1 else (*shape, 1) if shape else (1, 1)
         size = (prod(items), heads)
-        reshaped: dict[str, Any] = {
-            name: tensor.reshape(*size, *tensor.shape[1:])
-            for name, tensor in self.tensors().items()
-        }
-        return replace(self, **reshaped)
+        return self.with_tensors(lambda each: each.reshape(*size, *each.shape[1:]))
 
     def with_hidden_keys(self) -> Attended:
         if self.bias is None:
@@ -121,12 +112,9 @@ class Attended:
         items, one, *_ = self.shape
         if one != 1 or heads < 2 or items % heads:
             return self
-        split: dict[str, Any] = {
-            name: tensor.reshape(-1, heads, *tensor.shape[2:])
-            for name, tensor in self.tensors().items()
-            if tensor.shape[0] == items
-        }
-        return replace(self, **split)
+        return self.with_tensors(
+            lambda each: each.reshape(-1, heads, *each.shape[2:]) if len(each) == items else each
+        )
 
     def unfolded_like(self, earlier: Attended) -> Attended:
         """Return the same with as many heads as an earlier call of the module, if one token's heads
@@ -138,12 +126,9 @@ class Attended:
         groups, folded = earlier.keys.shape[1], self.shape[2]
         if self.shape[:2] != (items, groups) or folded * groups != heads or heads == groups:
             return self
-        flat: dict[str, Any] = {
-            name: tensor.reshape(items, heads, 1, -1)
-            for name, tensor in self.tensors().items()
-            if name in ("queries", "outputs")
-        }
-        return replace(self, **flat)
+        return self.with_tensors(
+            lambda each: each.reshape(items, heads, 1, -1), ("queries", "outputs")
+        )
 
     def visible(self) -> Bool[Tensor, "#item #head query key"]:
         """Return which keys each query may attend to."""
@@ -169,22 +154,22 @@ class Attended:
         reads_again = later_keys == keys > 1 == more and later.mask is self.mask is None
         if not (grows or reads_again) or not torch.equal(self.keys, later.keys[:, :, :keys]):
             return None
-        joined: dict[str, Any] = {
-            "queries": torch.cat([self.queries, later.queries], dim=2),
-            "outputs": _joined(self.outputs, later.outputs, 2),
-            "bias": _joined_terms(self.bias, later.bias, self.shape, later.shape),
-            "mask": torch.cat(
-                [_padded(self.visible(), later_keys, False), later.visible()], dim=2
-            ) if grows else None,
-        }  # fmt: skip
-        dropout, steps = self.dropout or later.dropout, self.steps + later.steps
-        whole = replace(later, **joined, first_position=None, dropout=dropout, steps=steps)
+        has_bias = self.bias is not None or later.bias is not None
+        whole = replace(
+            later,
+            queries=torch.cat([self.queries, later.queries], dim=2),
+            outputs=torch.cat([self.outputs, later.outputs], dim=2),
+            mask=_stacked(self.visible(), later.visible()) if grows else None,
+            bias=_stacked(self.added(), later.added()) if has_bias else None,
+            first_position=None,
+            dropout=self.dropout or later.dropout,
+            steps=self.steps + later.steps,
+        )
         return whole.with_plain_mask()
 
-    def _seen_keys(self) -> int:
-        """Return how many keys there are up to the last that any query may attend to."""
-        columns = self.visible().flatten(0, 2).any(0).nonzero()
-        return int(columns[-1]) + 1 if len(columns) else 0
+    def added(self) -> Float[Tensor, "#item #head query key"]:
+        """Return what is added to scores."""
+        return torch.zeros(1, 1, *self.shape[2:]) if self.bias is None else self.bias.float()
 
     def with_plain_mask(self) -> Attended:
         """Return the same without a matrix where the mask is causal, and without the empty end of
@@ -193,39 +178,19 @@ class Attended:
         if self.mask is None:
             return self
         _, _, queries, keys = self.shape
-        visible, seen = self.visible(), self._seen_keys()
+        visible = self.visible()
+        columns = visible.flatten(0, 2).any(0).nonzero()
+        seen = int(columns[-1]) + 1 if len(columns) else 0  # keys up to the last that is visible
         causal = torch.ones(queries, keys, dtype=torch.bool).tril(seen - queries)
         if not bool((visible == causal).all()) or self.crossed:
             return replace(self, mask=None) if bool(self.mask.all()) else self
-        if self.keys is None or self.values is None:
-            return replace(self, mask=None, first_position=seen - queries)
-        return replace(
-            self, keys=self.keys[:, :, :seen], values=self.values[:, :, :seen], mask=None,
-            first_position=seen - queries if queries > 1 else None,
-        )  # fmt: skip
+        first_position = seen - queries if queries > 1 else None
+        attended = replace(self, mask=None, first_position=first_position)
+        return attended.with_tensors(lambda each: each[:, :, :seen], ("keys", "values"))
 
 
-def _padded(table: Tensor, keys: int, value: float) -> Tensor:
-    return torch.nn.functional.pad(table, (0, keys - table.shape[-1]), value=value)
-
-
-def _joined(first: Tensor | None, second: Tensor | None, dim: int) -> Tensor | None:
-    return None if first is None or second is None else torch.cat([first, second], dim=dim)
-
-
-def _joined_terms(
-    first: Tensor | None, second: Tensor | None, shape: tuple[int, ...], later: tuple[int, ...]
-) -> Tensor | None:
-    """Return what is added to the scores of both, where either adds something."""
-    if first is None and second is None:
-        return None
-    tables = [
-        torch.zeros(1, 1, *size[2:]) if table is None else table.float()
-        for table, size in ((first, shape), (second, later))
-    ]
-    leading = [max(sizes) for sizes in zip(tables[0].shape[:2], tables[1].shape[:2], strict=True)]
-    rows = [
-        table.expand(*leading, *size[2:])
-        for table, size in zip(tables, (shape, later), strict=True)
-    ]
-    return torch.cat([_padded(rows[0], later[3], 0.0), rows[1]], dim=2)
+def _stacked(first: Tensor, second: Tensor) -> Tensor:
+    """Return rows of tables [item head query key] above those of a table with more keys."""
+    wider = torch.nn.functional.pad(first, (0, second.shape[3] - first.shape[3]))
+    sizes = [max(pair) for pair in zip(wider.shape[:2], second.shape[:2], strict=True)]
+    return torch.cat([rows.expand(*sizes, -1, -1) for rows in (wider, second)], dim=2)

@@ -76,9 +76,9 @@ def call_flex(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     return result
 
 
-def attended_by_flex(arguments: dict[str, Any], result: Any, *, crossed: bool) -> Attended:
+def attended_by_flex(arguments: dict[str, Any], result: Any, way: str) -> Attended:
     with _disable_current_modes(), torch.no_grad():
-        attended = attended_by_name(arguments, result, crossed=crossed, way="flex_attention")
+        attended = attended_by_name(arguments, result, way)
         return _with_terms(attended, arguments.get("score_mod"), arguments.get("block_mask"))
 
 

@@ -20,10 +20,13 @@ from torch.utils.weak import WeakIdKeyDictionary
 from attnviz.wings.listen.attended import Attended
 from attnviz.wings.listen.fused import (
     FUSED_NAMES,
+    KERNEL_NAMES,
+    PACKAGES,
+    SDPA,
     SDPA_ARGUMENTS,
     attended_by_name,
     attended_by_package,
-    is_packaged,
+    find_part,
 )
 from attnviz.wings.listen.lineage import (
     CHANGES,
@@ -74,8 +77,7 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.module_name, self.wants, self.keep = module_name, wants, keep
         self.lineages: Any = WeakIdKeyDictionary()
-        self.learned: Any = WeakIdKeyDictionary()  # parameters that were moved
-        self.parameter_memory: set[int] = set()  # of parameters of which a part was taken
+        self.parameter_memory: set[int] = set()  # of parameters that were moved or copied
         self.origins: Any = WeakIdKeyDictionary()  # of copies: the storage that was copied
         self.fates: dict[tuple[str, tuple[int, ...]], str] = {}  # of softmaxes, by module and shape
         self.products: Counter[str] = Counter()
@@ -108,8 +110,7 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     # -- what is followed
 
     def is_learned(self, tensor: Tensor) -> bool:
-        is_known = isinstance(tensor, nn.Parameter) or tensor in self.learned
-        return is_known or memory_of(tensor) in self.parameter_memory
+        return isinstance(tensor, nn.Parameter) or self.origin_of(tensor) in self.parameter_memory
 
     def note_splits(self, operation: Operation) -> None:
         for place, part in enumerate(operation.result):
@@ -120,8 +121,6 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         func, name, (source, *rest), kwargs, moved = operation
         if isinstance(source, nn.Parameter):
             self.parameter_memory.add(memory_of(source))
-        elif self.is_learned(source):
-            self.learned[moved] = True
         if name in COPIES or source in self.origins:
             self.origins[moved] = self.origin_of(source)
         lineage = self.lineages.get(source)
@@ -226,28 +225,25 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     # -- what is heard
 
     def hear_fused(self, operation: Operation) -> None:
-        func, _, args, kwargs, result = operation
-        names = [argument.name for argument in func._schema.arguments]
-        self.hear_call(dict(zip(names, args, strict=False)) | dict(kwargs), result)
+        self.hear_whole(SDPA, arguments_of(operation), operation.result)
 
     def hear_packaged(self, operation: Operation) -> None:
-        func, _, args, kwargs, result = operation
-        names = [argument.name for argument in func._schema.arguments]
-        arguments = dict(zip(names, args, strict=False)) | dict(kwargs)
-        if not self.wants(module := self.module_name()):
-            return
-        attended = attended_by_package(func, arguments, result, crossed=False)
-        if attended is not None:
-            self.keep(module, attended)
-        elif isinstance(result, (Tensor, tuple)) and isinstance(args[0], Tensor):
-            self.unread.setdefault(f"{func._schema.name} in {module}", None)
+        way = str(operation.func._schema.name)
+        self.hear_whole(way, arguments_of(operation), operation.result, attended_by_package)
 
-    def hear_call(self, arguments: Mapping[str, Any], result: Any) -> None:
+    def hear_whole(
+        self, way: str, arguments: Mapping[str, Any], result: Any, read: Any = attended_by_name
+    ) -> None:
         """Hear an operation on queries, keys and values, by the names of its arguments."""
         module = self.module_name()
-        if self.wants(module):
-            crossed = self.have_other_sources(arguments["query"], arguments["key"])
-            self.keep(module, attended_by_name(arguments, result, crossed=crossed))
+        queries, keys = find_part(arguments, "queries"), find_part(arguments, "keys")
+        if in_backward_pass() or queries is None or not self.wants(module):
+            return
+        attended = read(arguments, result, way)
+        if attended is None:
+            self.unread[f"{way} in {module}"] = None
+            return
+        self.keep(module, replace(attended, crossed=self.have_other_sources(queries, keys)))
 
     def hear_softmax(
         self, shares: Shares, mixture: Mixture, *, is_transposed: bool = False
@@ -292,9 +288,8 @@ class WholeCalls(TorchFunctionMode):
             result = func(*args, **kwargs)
         finally:
             self.hearing.is_muted = False
-        if not in_backward_pass():
-            arguments = dict(zip(SDPA_ARGUMENTS, args, strict=False)) | dict(kwargs)
-            self.hearing.hear_call(arguments, result)
+        arguments = dict(zip(SDPA_ARGUMENTS, args, strict=False)) | dict(kwargs)
+        self.hearing.hear_whole(SDPA, arguments, result)
         return result
 
 
@@ -342,11 +337,18 @@ def in_backward_pass() -> bool:
 @cache
 def follower_of(func: Any) -> Callable[[Hearing, Operation], None] | None:
     """Return what notes an operation of this kind; None if nothing does."""
-    return Hearing.hear_packaged if is_packaged(func) else FOLLOWERS.get(plain_name(func))
+    is_packaged = func._schema.name.split("::")[0].startswith(PACKAGES)
+    return Hearing.hear_packaged if is_packaged else FOLLOWERS.get(plain_name(func))
+
+
+def arguments_of(operation: Operation) -> dict[str, Any]:
+    names = [argument.name for argument in operation.func._schema.arguments]
+    return dict(zip(names, operation.args, strict=False)) | dict(operation.kwargs)
 
 
 FOLLOWERS: Mapping[str, Callable[[Hearing, Operation], None]] = {
     **dict.fromkeys(FUSED_NAMES, Hearing.hear_fused),
+    **dict.fromkeys(KERNEL_NAMES, Hearing.hear_packaged),
     **dict.fromkeys(SOFTMAXES, Hearing.note_softmax),
     **dict.fromkeys(PRODUCTS, Hearing.note_product),
     **dict.fromkeys(SPLITS, Hearing.note_splits),

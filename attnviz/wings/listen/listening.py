@@ -13,7 +13,7 @@ from torch import nn
 
 from attnviz.wings.listen.attended import Attended
 from attnviz.wings.listen.flex import attended_by_flex, exchanging_flex
-from attnviz.wings.listen.hearing import Hearing, HearingSwitch, in_backward_pass
+from attnviz.wings.listen.hearing import Hearing, HearingSwitch
 from attnviz.wings.listen.modules import ModuleNames
 
 FULL_AFTER = 3  # calls in a row of an outermost module of which nothing could be kept
@@ -140,7 +140,7 @@ class Listener:
     def keep(self, module: str, attended: Attended) -> None:
         """Keep a call, or let it continue the module's last one, as far as the bounds allow."""
         has_room = self.has_room(module, attended.without_repeats().bytes)
-        if not has_room and not (module in self._latest and attended.may_continue):
+        if not has_room and not (module in self._latest and attended.shape[2] < attended.shape[3]):
             self.drop(module, attended)
             return
         attended = attended.on_cpu().with_heads(self.names.head_count())
@@ -182,7 +182,5 @@ class Listener:
         return True
 
     def hear_flex(self, arguments: dict[str, Any], result: Any) -> None:
-        module = self.names.current()
-        if self._switch.is_on and not in_backward_pass() and self.wants(module):
-            crossed = self.hearing.have_other_sources(arguments["query"], arguments["key"])
-            self.keep(module, attended_by_flex(arguments, result, crossed=crossed))
+        if self._switch.is_on:
+            self.hearing.hear_whole("flex_attention", arguments, result, attended_by_flex)

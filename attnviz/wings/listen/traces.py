@@ -31,7 +31,7 @@ def trace_attended(module: str, attended: Attended, item: int, labels: Any) -> T
 
 def _trace(module: str, attended: Attended, item: int, labels: Any) -> Trace:
     queries, keys = token_labels(attended, item, labels)
-    if attended.queries is None or attended.keys is None or attended.values is None:
+    if attended.queries is None or attended.keys is None:
         return _trace_weights(module, attended, item, queries, keys)
     scale, settings = _scale_settings(attended)
     is_causal = _is_plainly_causal(attended)
@@ -150,9 +150,9 @@ def list_labels(labels: Any, item: int) -> list[str]:
 
 def difference_from_outputs(attended: Attended, heard: Trace, item: int) -> float | None:
     """Return how far weights · values are from what the program computed, relative to the largest
-    number; None if it dropped some weights, or if the values are not known.
+    number; None if it dropped some weights.
     """
-    if attended.outputs is None or attended.values is None or attended.dropout:
+    if attended.dropout:
         return None
     outputs, layer = attended.outputs[item - 1].float(), heard.layers[0]
     contexts = layer.attended.contexts
