@@ -50,7 +50,7 @@ def flash(
 
 def packed(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, scale: float) -> Tensor:
     texts = ([side[a:b] for side in (q, k, v)] for a, b in pairwise(starts.tolist()))
-    return torch.cat([attend(*text, scale, causal=True) for text in texts])
+    return torch.cat([attend(q, k, v, scale, causal=True) for q, k, v in texts])
 
 
 def flash_varlen(q: Any, k: Any, v: Any, starts: Any, *rest: Any) -> Any:
@@ -62,6 +62,7 @@ def xformers(q: Any, k: Any, v: Any, bias: Any, starts: Any, *rest: Any) -> Any:
     return out[None], torch.zeros(1), 0, 0
 
 
-for (name, schema), kernel in zip(SCHEMAS.items(), (flash, flash_varlen, xformers), strict=True):
+KERNELS: tuple[Any, ...] = (flash, flash_varlen, xformers)
+for (name, schema), kernel in zip(SCHEMAS.items(), KERNELS, strict=True):
     torch.library.define(name, schema)
     torch.library.impl(name, "CPU")(kernel)

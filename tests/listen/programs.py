@@ -388,8 +388,8 @@ def packed_texts(run_packed: Callable[..., object]) -> Expected:
     weights = torch.zeros(2, HEADS, 5, 5).double()
     for item, (start, end) in enumerate(((0, 3), (3, 8))):
         size = end - start
-        sides = (side[None, start:end].transpose(1, 2) for side in (queries, keys))
-        weights[item, :, :size, :size] = softmax_of(*sides, causal(size))[0]
+        q, k = (side[None, start:end].transpose(1, 2) for side in (queries, keys))
+        weights[item, :, :size, :size] = softmax_of(q, k, causal(size))[0]
     return Expected(partial(run_packed, queries, keys, values, starts), [weights])
 
 

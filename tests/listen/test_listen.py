@@ -212,7 +212,7 @@ def test_calls_and_memory_are_bounded_and_what_is_dropped_is_counted() -> None:
     assert len(heard_of()) == 6
     assert len(heard_of(calls=2)) == 2
     assert len(heard_of(every=4)) == 2
-    assert len(heard_of(modules="nothing*")) == 0
+    assert len(heard_of(module="nothing*")) == 0
     one_call = 4 * X.numel() * X.element_size()
     assert len(heard_of(keep=f"{2 * one_call // 1000 + 1}kB")) == 2
     assert "at least 3 calls" in repr(heard_of(calls=2))
@@ -239,9 +239,9 @@ def test_silence_has_a_reason(compute: Any, reason: str) -> None:
 
 
 def test_a_pattern_without_a_module_is_refused_with_the_names() -> None:
-    with attnviz.listen(Layers(), X, modules="layers.*") as heard:
+    with attnviz.listen(Layers(), X, module="layers.*") as heard:
         pass
-    heard = attnviz.listen(Layers(), X, modules="layers.*")
+    heard = attnviz.listen(Layers(), X, module="layers.*")
 
     with pytest.raises(attnviz.AttnvizError) as refusal:
         heard.save("view.html")

@@ -107,8 +107,8 @@ def test_a_program_that_is_missing_or_no_program_is_refused(
         "error: there is no program to listen to\n hint: try: attnviz listen train.py\n"
     )
     assert attnviz("listen", "train.py").err == (
-        "error: there is no program 'train.py'\n"
-        " hint: give the file of a Python program; a module stands after -m\n"
+        "error: there is no file 'train.py' to run (a module comes after -m)\n"
+        " hint: check its path\n"
     )
     refusal = attnviz("listen", "-m", "no_package.train").err
     assert "there is no module 'no_package.train'" in refusal

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,81 +25,45 @@ from attnviz.wording.commands import Command, changed_options
 if TYPE_CHECKING:
     from attnviz.wings.listen.heard import Heard
 
-listening_option = options_under("What is heard")
+program_option, listening_option = options_under("Program"), options_under("What is heard")
+PROGRAM_HELP = "A Python program; all that follows is the program's."
+MODULE_HELP = "PROGRAM is the name of a module, as after python -m."
+LABELS_HELP = "A file with a label for each token, one on a line."
+
+
+# Each option is a row of a table.
+# fmt: off
 
 
 @option_group(frozen=True, kw_only=True)
 class ListeningOptions:
     """The program, and how much of it is kept."""
 
-    program: list[str] = options_under("Program")(
-        [],
-        metavar="PROGRAM",
-        is_argument=True,
-        shows_default=False,
-        is_recorded=False,
-        help="A Python program; all that follows is the program's.",
-        short="A Python program; all that follows is the program's.",
-    )
-    is_module: bool = options_under("Program")(
-        False,
-        "--run-module",
-        "-m",
-        help="PROGRAM is the name of a module, as after python -m.",
-        short="PROGRAM is the name of a module, as after python -m.",
-    )
-    calls: int | None = listening_option(
-        None,
-        metavar="N",
-        example="3",
-        help="How many calls of each module are kept.  [default: 1; all that --every chooses]",
+    program: list[str] = program_option([], metavar="PROGRAM", is_argument=True,
+        shows_default=False, is_recorded=False, short=PROGRAM_HELP, help=PROGRAM_HELP)
+    is_module: bool = program_option(False, "-m", short=MODULE_HELP, help=MODULE_HELP)
+    calls: int | None = listening_option(None, metavar="N", example="3",
         short="Keep so many calls of each module: --calls 3",
-    )
-    every: int = listening_option(
-        1,
-        metavar="N",
-        example="100",
-        help="Of so many calls of the model, keep the first.",
+        help="How many calls of each module are kept.  [default: 1; all that --every chooses]")
+    every: int = listening_option(1, metavar="N", example="100",
         short="Keep every 100th call of the model: --every 100",
-    )
-    module: str = listening_option(
-        "*",
-        metavar="PATTERN",
-        example="'layers.*'",
-        help="Keep modules whose name fits, with * for anything.",
+        help="Of so many calls of the model, keep the first.")
+    module: str = listening_option("*", metavar="PATTERN", example="'layers.*'",
         short="Keep modules whose name fits: --module 'layers.*'",
-    )
-    keep: str = listening_option(
-        "2GB",
-        metavar="SIZE",
-        example="500MB",
-        help="How much memory is taken at most.",
-    )
-    labels: Path | None = listening_option(
-        None,
-        metavar="FILE",
-        example="words.txt",
-        is_path=True,
-        is_read=True,
-        help="A file with a label for each token, one on a line.",
-        short="A file with a label for each token, one on a line.",
-    )
-    item: int = listening_option(
-        1,
-        metavar="N",
-        example="2",
-        help="Which text of a batch is shown, from 1.",
-    )
+        help="Keep modules whose name fits, with * for anything.")
+    keep: str = listening_option("2GB", metavar="SIZE", example="500MB",
+        help="How much memory is taken at most.")
+    labels: Path | None = listening_option(None, metavar="FILE", example="words.txt",
+        is_path=True, is_read=True, short=LABELS_HELP, help=LABELS_HELP)
+    item: int = listening_option(1, metavar="N", example="2",
+        help="Which text of a batch is shown, from 1.")
+
+# fmt: on
 
 
 @option_class(frozen=True, kw_only=True)
 class ListenOptions(ListeningOptions, DeliveryOptions, CommandOptions):
     """The options of `attnviz listen`."""
-
-    @property
-    def kept_calls(self) -> int | None:
-        """How many calls of each module are kept; None: all that --every chooses."""
-        return 1 if self.calls is None and self.every == 1 else self.calls
 
 
 @accept_options(without=("query", "limit", "numbers"))
@@ -124,28 +89,27 @@ def listen_command(options: ListenOptions) -> None:
 
     heard = listen(
         tokens=labels,
-        calls=options.kept_calls,
+        calls=1 if options.calls is None and options.every == 1 else options.calls,
         every=options.every,
-        modules=options.module,
+        module=options.module,
         keep=options.keep,
         item=options.item,
     )
-    problems: list[AttnvizError] = []
 
-    def deliver() -> None:
+    def deliver(*, may_refuse: bool) -> None:
+        """Show what was heard; without `may_refuse`, a problem with that is no error."""
         heard.__exit__()
         try:
             deliver_heard(heard, options)
         except AttnvizError as error:
-            problems.append(error)
+            if may_refuse:
+                raise
+            print_message(str(error), prefix="note: ")
+            print_message(error.hint, prefix=" hint: ")
 
     heard.__enter__()
-    status = run_to_end(program, deliver)
-    if problems and not status:
-        raise problems[0]
-    for problem in problems:  # the program's own error is the status
-        print_message(str(problem), prefix="note: ")
-        print_message(problem.hint, prefix=" hint: ")
+    status = run_to_end(program, partial(deliver, may_refuse=False))
+    deliver(may_refuse=not status)  # the program's own error is the status
     if status:
         raise typer.Exit(status)
 
@@ -172,9 +136,8 @@ def page_command(options: ListenOptions) -> str:
     """Return the command that writes a page of the same program, with the same options."""
     choices = changed_options(options, ListeningOptions)
     listed = {name: choices[name] for name in choices if name not in ("program", "is_module")}
-    words = shlex.split(Command(name="listen", options=listed).line)
-    module = ["-m"] if options.is_module else []
-    return shlex.join([*words[:2], "-o", "view.html", *words[2:], *module, *options.program])
+    command = Command(name="listen", options={"out": ["view.html"], **listed})
+    return f"{command.line} {shlex.join([*['-m'] * options.is_module, *options.program])}"
 
 
 listen_command.context_settings = {"allow_interspersed_args": False}  # type: ignore[attr-defined]

@@ -32,7 +32,7 @@ def listen(
     tokens: Any = None,
     calls: int | None = None,
     every: int = 1,
-    modules: str = "*",
+    module: str = "*",
     keep: str = "2GB",
     item: int = 1,
     **keywords: Any,
@@ -42,10 +42,10 @@ def listen(
     `with attnviz.listen(model) as heard: model(x)` hears inside the block; `listen(model, x)` calls
     the model. Without a model, all that the thread computes is heard. `tokens` are labels: a list,
     a list for each text of a batch, or a function of the model's inputs. `calls` of each module are
-    kept at most, of `every` so many calls of the model the first, of `modules` that fit a pattern,
+    kept at most, of `every` so many calls of the model the first, of each `module` whose name fits,
     and no more than `keep` of memory. `item` is the text of a batch that is shown, from 1.
     """
-    bounds = Bounds(calls=calls, every=every, modules=modules, bytes=parse_size(keep, opt.keep))
+    bounds = Bounds(calls=calls, every=every, module=module, bytes=parse_size(keep, opt.keep))
     heard = Heard(model, tokens, bounds, item)
     if inputs or keywords:
         if model is None:

@@ -26,7 +26,7 @@ class Bounds:
 
     calls: int | None = None  # of each module
     every: int = 1  # of so many calls of the outermost module, the first
-    modules: str = "*"
+    module: str = "*"
     bytes: int = 2 * 10**9
 
 
@@ -132,7 +132,7 @@ class Listener:
         """Return whether calls of a module are kept at all."""
         if not self.names.is_inside or not self.is_chosen_outside(module):
             return False
-        if not fnmatchcase(self.names.short(module), self.bounds.modules):
+        if not fnmatchcase(self.names.short(module), self.bounds.module):
             self.unwanted[module] = None
             return False
         return True

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from attnviz.errors import AttnvizError
+from attnviz.machine import files
 
 INTERRUPTED_STATUS = 130  # as of any command that Ctrl-C ends
 OWN_FILES = (str(Path(__file__).parent), runpy.__file__, "<frozen runpy>")
@@ -37,11 +38,8 @@ class Program:
                     f"there is no module '{self.name}' to run: {error}",
                     "give a name as after python -m, or a file without -m",
                 ) from None
-        elif not Path(self.name).is_file():
-            raise AttnvizError(
-                f"there is no program '{self.name}'",
-                "give the file of a Python program; a module stands after -m",
-            )
+        else:
+            files.refuse_missing_file(Path(self.name), "run (a module comes after -m)")
 
     def run(self) -> None:
         """Run it as `python PROGRAM …` or `python -m PROGRAM …` would."""
@@ -53,8 +51,8 @@ class Program:
         runpy.run_path(self.name, run_name="__main__")
 
 
-def run_to_end(program: Program, at_end: Callable[[], object]) -> int:
-    """Run a program, call `at_end` however it ends, and return its exit status.
+def run_to_end(program: Program, before_exit: Callable[[], object]) -> int:
+    """Run a program, and return its exit status; call `before_exit` if it ends in os._exit.
 
     Its traceback is printed as Python prints it, without the lines of attnviz.
     """
@@ -63,7 +61,7 @@ def run_to_end(program: Program, at_end: Callable[[], object]) -> int:
     def call_first(status: int) -> NoReturn:
         os._exit = leave
         if os.getpid() == process:  # else a process that the program started, as to load data
-            at_end()
+            before_exit()
             sys.stdout.flush()
             sys.stderr.flush()
         leave(status)
@@ -78,7 +76,6 @@ def run_to_end(program: Program, at_end: Callable[[], object]) -> int:
         return INTERRUPTED_STATUS if isinstance(error, KeyboardInterrupt) else 1
     finally:
         os._exit = leave
-        at_end()
     return 0
 
 

@@ -134,7 +134,7 @@ def reasons_for_silence(listener: Listener) -> tuple[str, str]:
     short_name = listener.names.short
     if listener.unwanted:
         names = ", ".join(dict.fromkeys(map(short_name, listener.unwanted)))
-        pattern = shorten_text(listener.bounds.modules, 40)
+        pattern = shorten_text(listener.bounds.module, 40)
         return f"no module that attends has a name like '{pattern}'", f"the names are: {names}"
     if listener.dropped:
         size = format_size(listener.smallest_dropped)
