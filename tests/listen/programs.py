@@ -181,6 +181,17 @@ def einsum() -> Expected:
     return Expected(run, [softmax_of(queries.transpose(1, 2), keys.transpose(1, 2))])
 
 
+def shared_values() -> Expected:
+    """Keys and values that all heads share, by einsum: a product has the rows in another order."""
+    queries, keys = numbers(2, HEADS, 5, WIDTH), numbers(2, 5, WIDTH, seed=1)
+
+    def run() -> None:
+        scores = torch.einsum("bhqd,bkd->bhqk", queries, keys) / sqrt(WIDTH)
+        torch.einsum("bhqk,bkd->bqhd", scores.softmax(-1), keys)
+
+    return Expected(run, [softmax_of(queries, keys[:, None])])
+
+
 def values_first() -> Expected:
     """Values times the transposed weights, as of vectors that are columns."""
     queries, keys, values = (numbers(2, 5, WIDTH, seed=seed) for seed in range(3))
@@ -428,6 +439,7 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "by its name, a mask of numbers": partial(by_name, attn_mask=numbers(5, 5, seed=7)),
     "a head by hand": hand_written_head,
     "einsum": einsum,
+    "einsum, values that heads share": shared_values,
     "values before weights": values_first,
     "heads and items in one dimension": one_dimension_of_heads,
     "positions and a soft cap": with_positions_and_cap,

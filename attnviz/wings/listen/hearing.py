@@ -178,27 +178,28 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.fates[place] = fate
 
     def note_product(self, operation: Operation) -> None:
-        first, result = PRODUCTS[operation.name], operation.result
-        left, right = operation.args[first : first + 2]
-        if isinstance(shares := self.lineages.get(left), Shares):
-            self.hear_softmax(shares, Mixture(left, right, result))
-            return
-        if isinstance(shares := self.lineages.get(right), Shares):
-            turned = replace(shares, moves=(*shares.moves, Move("transpose", lambda t: t.mT)))
-            mixture = Mixture(right.mT, left.mT, result.mT)
-            self.hear_softmax(turned, mixture, is_transposed=True)
-            return
-        learned = self.is_learned(left), self.is_learned(right)
-        if not any(learned):
-            self.note_other_shares(left)
-        self.lineages[result] = Product(
-            left=left if left.ndim == 3 else left[None],
-            right=right if right.ndim == 3 else right[None],
-            learned=learned,
-            origin=self.origin_of(left),
-            crossed=self.have_other_sources(left, right),
-            factor=float(operation.kwargs.get("alpha", 1)),
+        first = PRODUCTS[operation.name]
+        sides = operation.args[first : first + 2]
+        left, right, result = (
+            each if each.ndim == 3 else each[None] for each in (*sides, operation.result)
         )
+        learned = self.is_learned(sides[0]), self.is_learned(sides[1])
+        if isinstance(shares := self.lineages.get(sides[0]), Shares):
+            self.hear_softmax(shares, Mixture(left, right, result), learned[1])
+        elif isinstance(shares := self.lineages.get(sides[1]), Shares):
+            turned = replace(shares, moves=(*shares.moves, Move("transpose", lambda t: t.mT)))
+            self.hear_softmax(turned, Mixture(right.mT, left.mT, result.mT), learned[0])
+        else:
+            if not any(learned):
+                self.note_other_shares(left)
+            self.lineages[operation.result] = Product(
+                left=left,
+                right=right,
+                learned=learned,
+                origin=self.origin_of(left),
+                crossed=self.have_other_sources(*sides),
+                factor=float(operation.kwargs.get("alpha", 1)),
+            )
 
     def origin_of(self, tensor: Tensor) -> int:
         """Return which memory a tensor's numbers are in, or were copied from."""
@@ -245,16 +246,12 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         self.keep(module, replace(attended, crossed=self.have_other_sources(queries, keys)))
 
-    def hear_softmax(
-        self, shares: Shares, mixture: Mixture, *, is_transposed: bool = False
-    ) -> None:
+    def hear_softmax(self, shares: Shares, mixture: Mixture, has_learned_values: bool) -> None:
         """Keep a softmax whose result is multiplied with values, if it is an attention."""
         softmax = shares.softmax
         if softmax in self.heard or not self.wants(softmax.module):
             return  # a softmax that is used twice is one attention
-        values = mixture.values.mT if is_transposed else mixture.values
-        is_learned = self.is_learned(values)
-        attended = BY_A_PARAMETER if is_learned else read_softmax(shares, mixture)
+        attended = BY_A_PARAMETER if has_learned_values else read_softmax(shares, mixture)
         if isinstance(attended, str):
             self.note_fate(softmax, attended)
             return

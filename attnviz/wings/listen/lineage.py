@@ -73,24 +73,16 @@ class Product:
         """
         if name in ("mul", "div"):
             other = args[1] if args[0] is product else args[0]
-            if isinstance(other, Tensor) and other.numel() != 1:
+            is_number = not isinstance(other, Tensor) or other.numel() == 1
+            if not is_number or (name == "div" and (args[1] is product or kwargs)):
                 return None
-            if name == "div" and (args[1] is product or kwargs.get("rounding_mode")):
-                return None
-            return self.scaled(float(other) if name == "mul" else 1 / float(other))
-        if name == "tanh":
-            return self.capped()
-        return None if name == "exp" else self
-
-    def scaled(self, factor: float) -> Product:
-        """The same after each number was multiplied; after tanh, that changes its cap."""
-        if self.soft_cap is None:
-            return replace(self, factor=self.factor * factor)
-        return replace(self, soft_cap=self.soft_cap * factor)
-
-    def capped(self) -> Product | None:
-        """The same after tanh; None if there was one before."""
-        return None if self.soft_cap is not None else replace(self, soft_cap=1.0)
+            factor = float(other) if name == "mul" else 1 / float(other)
+            if self.soft_cap is None:
+                return replace(self, factor=self.factor * factor)
+            return replace(self, soft_cap=self.soft_cap * factor)
+        if name == "tanh" and self.soft_cap is None:
+            return replace(self, soft_cap=1.0)
+        return None if name in ("tanh", "exp") else self
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -147,33 +139,24 @@ def find_operands(
     product: Product, moved: tuple[int, ...], scores: tuple[int, int, int]
 ) -> Operands | None:
     """Return what scores [matrix query key] are products of; None if the product was moved so that
-    no such sides exist. `moved` is the shape of the scores in the program.
+    they are in another order, but transposed. `moved` is their shape in the program.
     """
-    if scores == product.shape and keeps_order(product.moves):  # the usual case takes no time
-        return Operands(product.left, product.right.mT, product.learned[1])
-    places = positions_after(product.shape, product.moves, moved)
-    if places is None:
+    (matrices, rows, columns), (heads, count, keys) = product.shape, scores
+    if keeps_order(product.moves):  # the usual case takes no time
+        is_in_order = prod(scores) == prod(product.shape)
+    else:
+        places = positions_after(product.shape, product.moves, moved)
+        if places is None or places.numel() != prod(scores):
+            return None
+        before = torch.arange(prod(product.shape)).view(product.shape)
+        is_in_order = torch.equal(places.flatten(), before.flatten())
+        if torch.equal(places.reshape(scores), before.mT):
+            return Operands(product.right.mT, product.left, product.learned[0])
+    if not is_in_order or keys != columns or rows % count:
         return None
-    places = places.reshape(scores)
-    _, rows, columns = product.shape
-    matrix, row, column = places // (rows * columns), places // columns % rows, places % columns
-    if varies(matrix, along=1) or varies(matrix, along=2):
-        return None
-    left, right = product.left, product.right.transpose(1, 2)
-    # The operand whose place changes along a row of scores is the one that has the keys.
-    is_swapped = varies(row, along=2) or varies(column, along=1)
-    if is_swapped:
-        left, right, row, column = right, left, column, row
-    if varies(row, along=2) or varies(column, along=1):
-        return None
-    matrix = matrix[:, 0, :1]
+    owners = torch.arange(heads) // (rows // count)
     return Operands(
-        left[matrix.to(left.device), row[:, :, 0].to(left.device)],
-        right[matrix.to(right.device), column[:, 0].to(right.device)],
-        product.learned[0 if is_swapped else 1],
+        product.left.reshape(heads, count, -1),
+        product.right.mT if heads == matrices else product.right.mT[owners],
+        product.learned[1],
     )
-
-
-def varies(places: Int[Tensor, "matrix row column"], along: int) -> bool:
-    """Return whether places differ along a dimension."""
-    return bool((places != places.narrow(along, 0, 1)).any())

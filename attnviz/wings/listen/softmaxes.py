@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.wings.listen.attended import HIDDEN_BELOW, Attended
@@ -17,7 +17,6 @@ from attnviz.wings.listen.lineage import (
     find_operands,
     keeps_order,
     positions_after,
-    varies,
 )
 
 BIAS_TOLERANCE = 2e-2  # relative to the largest score: that of numbers of 16 bits
@@ -26,7 +25,6 @@ WEIGHT_TOLERANCE = 1e-2
 CUT = "its result was moved or cut before it was multiplied"
 NOT_SUMMED = "what it is multiplied with is not summed over the numbers of its rows"
 BELOW_0 = "it was changed to numbers below 0 before it was multiplied"
-SEVERAL_VALUES = "its rows are multiplied with several values"
 LEARNED_KEYS = (
     "the numbers of its rows are those of a parameter, as those of a router or of classes"
 )
@@ -40,85 +38,57 @@ class Mixture:
     values: Float[Tensor, "matrix key width"]
     result: Float[Tensor, "matrix row width"]
 
-    def in_three_dimensions(self) -> Mixture:
-        if self.shares.ndim == 3:
-            return self
-        return Mixture(self.shares[None], self.values[None], self.result[None])
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Which row of a mixture each row of a softmax became; in heads of so many rows each."""
-
-    matrix: Int[Tensor, "head row"]
-    row: Int[Tensor, "head row"]
-    columns: Int[Tensor, "key"]  # of the softmax, which values were multiplied with
-
 
 def read_softmax(shares: Shares, mixture: Mixture) -> Attended | str:
     """Return the attention of a softmax whose result enters a product; or why it is none."""
-    softmax, mixture = shares.softmax, mixture.in_three_dimensions()
-    rows = find_rows(shares, mixture)
-    if isinstance(rows, str):
-        return rows
-    heads, count = rows.row.shape
-    keys = len(rows.columns)
-    whole_weights = softmax.weights.reshape(heads, count, -1)
-    has_all_keys = torch.equal(rows.columns, torch.arange(whole_weights.shape[2]))
-    weights = whole_weights if has_all_keys else whole_weights[..., rows.columns]
-    device = mixture.values.device
-    if shares.changed and not bool((mixture.shares >= 0).all()):
-        return BELOW_0
-    matrix, row = rows.matrix.to(device), rows.row.to(device)
-    is_in_order = mixture.result.shape[:2] == (heads, count) and keeps_order(shares.moves)
-    weights_alone = Attended(
-        way="softmax",
-        queries=None,
-        keys=None,
-        values=mixture.values if is_in_order else mixture.values[matrix[:, 0]],
-        weights=mixture.shares[matrix, row] if shares.changed else weights,
-        outputs=mixture.result if is_in_order else mixture.result[matrix, row],
-        scale=1.0,
-        dropout=shares.dropout,
-    )
-    attended = weights_alone
-    if softmax.product is not None and has_all_keys and not shares.changed:
-        scores = tuple(softmax.scores.shape)
-        operands = find_operands(softmax.product, scores, (heads, count, keys))
-        if operands is not None and operands.has_learned_keys:
-            return LEARNED_KEYS
-        if operands is not None:
-            attended = _with_operands(weights_alone, operands, softmax.product, softmax.scores)
-    *lead, _last = softmax.weights.shape
-    return attended.with_items(tuple(lead) if count == 1 and lead[-1:] != [1] else tuple(lead[:-1]))
-
-
-def find_rows(shares: Shares, mixture: Mixture) -> Rows | str:
-    """Return where the rows of a softmax are in a mixture; or why its result is no attention's."""
-    *lead, last = shares.softmax.weights.shape
-    moved = tuple(mixture.shares.shape)
-    # [matrix row] of the mixture: which row of the softmax it is; [key]: which column.
-    if keeps_order(shares.moves) and moved[-1] == last:  # the usual case takes no time
-        source, columns = torch.arange(prod(lead)).view(moved[:-1]), torch.arange(last)
-    else:
+    softmax, moved = shares.softmax, tuple(mixture.shares.shape)
+    *lead, last = softmax.weights.shape
+    order = torch.arange(prod(lead))  # of the mixture: where it has each row of the softmax
+    weights = softmax.weights
+    is_whole = is_in_order = keeps_order(shares.moves) and moved[-1] == last
+    if not is_whole:  # the usual case takes no time
         places = positions_after((*lead, last), shares.moves, moved)
         if places is None:
             return CUT
-        source, columns = places[..., 0] // last, places[0, 0] % last
-        if last > 1 and bool((places % last != columns).any()):
+        rows, columns = (places[..., 0].flatten() // last).sort(), places % last
+        if bool((columns != columns[:1, :1]).any()):
             return NOT_SUMMED
-    if not torch.equal(source.flatten().sort().values, torch.arange(prod(lead))):
-        return CUT
+        if not torch.equal(rows.values, order):
+            return CUT
+        is_in_order = torch.equal(rows.indices, order)
+        is_whole = torch.equal(columns[0, 0], torch.arange(last))
+        order, weights = rows.indices, weights[..., columns[0, 0]]
+    if shares.changed and not bool((mixture.shares >= 0).all()):
+        return BELOW_0
     # One matrix for each head of each item: rows that follow each other and share their values.
     count = lead[-1] if lead and moved[1] != 1 else 1
-    head = source // count
-    if moved[1] % count or varies(head.view(moved[0], -1, count), along=2):
-        count = 1
-    order = source.flatten().argsort()
-    matrix, row = (order // moved[1]).view(-1, count), (order % moved[1]).view(-1, count)
-    if bool((matrix != matrix[:, :1]).any()):
-        return SEVERAL_VALUES
-    return Rows(matrix, row, columns)
+    owners = (order // moved[1]).view(-1, count)
+    if bool((owners != owners[:, :1]).any()):
+        owners = owners.view(-1, 1)
+    heads, count = owners.shape
+
+    def in_softmax_order(mixed: Tensor) -> Tensor:
+        each_row = mixed.flatten(0, 1) if is_in_order else mixed.flatten(0, 1)[order]
+        return each_row.view(heads, count, -1)
+
+    is_own = is_in_order and heads == len(mixture.values)
+    attended = Attended(
+        way="softmax",
+        values=mixture.values if is_own else mixture.values[owners[:, 0]],
+        weights=in_softmax_order(mixture.shares)
+        if shares.changed
+        else weights.reshape(heads, count, -1),
+        outputs=in_softmax_order(mixture.result),
+        dropout=shares.dropout,
+    )
+    if softmax.product is not None and is_whole and not shares.changed:
+        scores = tuple(softmax.scores.shape)
+        operands = find_operands(softmax.product, scores, (heads, count, last))
+        if operands is not None and operands.has_learned_keys:
+            return LEARNED_KEYS
+        if operands is not None:
+            attended = _with_operands(attended, operands, softmax.product, softmax.scores)
+    return attended.with_items(tuple(lead) if count == 1 and lead[-1:] != [1] else tuple(lead[:-1]))
 
 
 def _with_operands(
