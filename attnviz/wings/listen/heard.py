@@ -46,7 +46,7 @@ def listen(
     and no more than `keep` of memory. `item` is the text of a batch that is shown, from 1.
     """
     bounds = Bounds(calls=calls, every=every, module=module, bytes=parse_size(keep, opt.keep))
-    heard = Heard(model, tokens, bounds, item)
+    heard = Heard(Listener(model, tokens, bounds), item)
     if inputs or keywords:
         if model is None:
             raise AttnvizError("there is no model to call", "give it first: listen(model, x)")
@@ -77,10 +77,8 @@ class TracesByName(Mapping[str, Trace]):
 class Heard(Showable):
     """What a program attended to, while one listened."""
 
-    def __init__(self, model: nn.Module | None, tokens: Any, bounds: Bounds, item: int) -> None:
-        self.item = item
-        self._tokens = tokens
-        self._listener = Listener(model, tokens, bounds)
+    def __init__(self, listener: Listener, item: int) -> None:
+        self._listener, self.item = listener, item
         self._traces: dict[str, Trace] = {}
 
     def __enter__(self) -> Heard:
@@ -126,9 +124,7 @@ class Heard(Showable):
 
     def with_item(self, item: int) -> Heard:
         """Return the same of another text of the batch, from 1."""
-        other = Heard(None, self._tokens, self._listener.bounds, item)
-        other._listener = self._listener
-        return other
+        return Heard(self._listener, item)
 
     def difference(self, name: str) -> float | None:
         """Return how far the weights times the values are from what the program computed, relative
@@ -172,19 +168,14 @@ class Heard(Showable):
 
     def refuse_misfit_labels(self) -> None:
         """Refuse labels that are as many as the tokens of no attention."""
-        counts = {
-            len(list_labels(call.labels, self.item)): call.attended.shape[2:]
-            for call in self._listener.calls
-            if call.labels is not None
-        }
-        if counts and not any(count in sizes for count, sizes in counts.items()):
-            sizes = sorted(
-                {size for call in self._listener.calls for size in call.attended.shape[2:]}
-            )
-            count = next(iter(counts))
+        calls = self._listener.calls
+        sizes = {size for call in calls for size in call.attended.shape[2:]}
+        counts = {len(list_labels(each.labels, self.item)) for each in calls if each.labels}
+        if counts and not counts & sizes:
+            count = min(counts)
             raise AttnvizError(
                 f"there are {count} labels, and no attention of {count} tokens was heard",
-                f"those that were have {', '.join(map(str, sizes))} tokens",
+                f"those that were have {', '.join(map(str, sorted(sizes)))} tokens",
                 about="tokens",
             )
 

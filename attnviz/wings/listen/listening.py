@@ -17,7 +17,6 @@ from attnviz.wings.listen.hearing import Hearing, HearingSwitch
 from attnviz.wings.listen.modules import ModuleNames
 
 FULL_AFTER = 3  # calls in a row of an outermost module of which nothing could be kept
-OUTSIDE_FULL_AFTER = 100  # attentions outside of modules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,22 +62,17 @@ class Listener:
         self.round = Round()
         self.hears_outside = model is None
         self._latest: dict[str, int] = {}  # the place of each module's last call in `calls`
-        self._rounds: Counter[int] = Counter()  # calls of each outermost module
+        self._rounds: Counter[Any] = Counter()  # of each outermost module, or function outside
         self._futile_rounds: Counter[int] = Counter()  # in a row, of which nothing was kept
-        self._outside_calls: Counter[str] = Counter()
         self._stack = ExitStack()
-        self.names: ModuleNames
-        self.hearing: Hearing
-        self._switch: HearingSwitch
+        self.names = ModuleNames(model, self.begin_round, self.end_round)
+        self.hearing = Hearing(self.names.current, self.wants, self.keep)
+        self._switch = HearingSwitch(self.hearing)
 
     def start(self) -> None:
-        stack = self._stack
-        self.names = ModuleNames(self.model, self)
-        stack.callback(self.names.remove)
-        self.hearing = Hearing(self.names.current, self.wants, self.keep)
-        stack.enter_context(exchanging_flex(self.hear_flex))
-        self._switch = HearingSwitch(self.hearing)
-        stack.callback(self._switch.turn, on=False)
+        self._stack.enter_context(self.names.following())
+        self._stack.enter_context(exchanging_flex(self.hear_flex))
+        self._stack.callback(self._switch.turn, on=False)
         self._switch.turn(on=self.hears_outside)
 
     @property
@@ -92,11 +86,14 @@ class Listener:
 
     # -- when it hears: only while something may still be kept, as a mode takes time
 
+    def is_chosen(self, caller: Any) -> bool:
+        """Return whether a call of an outermost module, or of a function, is one of `every`."""
+        self._rounds[caller] += 1
+        return (self._rounds[caller] - 1) % self.bounds.every == 0
+
     def begin_round(self, root: nn.Module, inputs: Any) -> bool:
         """Return whether a call of an outermost module is heard."""
-        is_chosen = self._rounds[id(root)] % self.bounds.every == 0
-        self._rounds[id(root)] += 1
-        hears = is_chosen and self._futile_rounds[id(root)] < FULL_AFTER
+        hears = self.is_chosen(id(root)) and self._futile_rounds[id(root)] < FULL_AFTER
         self._switch.turn(on=hears)
         self.round = Round()
         if callable(self.tokens) and hears:
@@ -114,23 +111,11 @@ class Listener:
         self.round = Round()
         self._switch.turn(on=self.hears_outside)
 
-    def note_outside(self) -> None:
-        """End hearing outside of modules after many attentions that were not kept."""
-        if not self.names.running and self.round.dropped >= OUTSIDE_FULL_AFTER > self.round.kept:
-            self.hears_outside = False
-
-    def is_chosen_outside(self, function: str) -> bool:
-        """Return whether an attention outside of modules is one of `every`."""
-        if self.names.running:
-            return True
-        self._outside_calls[function] += 1
-        return (self._outside_calls[function] - 1) % self.bounds.every == 0
-
     # -- what it keeps
 
     def wants(self, module: str) -> bool:
         """Return whether calls of a module are kept at all."""
-        if not self.names.is_inside or not self.is_chosen_outside(module):
+        if not self.names.is_inside or not (self.names.running or self.is_chosen(module)):
             return False
         if not fnmatchcase(self.names.short(module), self.bounds.module):
             self.unwanted[module] = None
@@ -165,7 +150,6 @@ class Listener:
         self.smallest_dropped = min(self.smallest_dropped, attended.bytes)
         self.dropped[module] += 1
         self.round.dropped += 1
-        self.note_outside()
 
     def _continue_latest(self, module: str, attended: Attended) -> bool:
         """Join a call to the module's last one, if it decodes the next tokens of the same text."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,45 +24,40 @@ HEAD_COUNT_NAMES = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nh
 COMPILED_PREFIX = "_orig_mod."
 
 
-class RoundListener(Protocol):
-    """What is called when an outermost module begins and ends."""
-
-    def begin_round(self, root: nn.Module, inputs: Any) -> bool:
-        """Return whether the modules inside have to be named."""
-
-    def end_round(self, root: nn.Module) -> None:
-        """Called after an exception, too."""
-
-
 class ModuleNames:
     """The modules that run, by hooks for all modules; of the thread that made it."""
 
-    def __init__(self, model: nn.Module | None, listener: RoundListener) -> None:
-        self.model, self.listener = model, listener
-        self.thread = threading.get_ident()
+    def __init__(
+        self,
+        model: nn.Module | None,
+        begin_round: Callable[[nn.Module, Any], bool],
+        end_round: Callable[[nn.Module], None],
+    ) -> None:
+        """Take what is called when an outermost module begins, which returns whether the modules
+        inside have to be named, and when it ends.
+        """
+        self.model, self.begin_round, self.end_round = model, begin_round, end_round
+        self.thread = 0  # in which it follows
         self.has_other_threads = False
         self.running: list[nn.Module] = []
         self.names: dict[int, str] = {}
         self.roots: dict[int, nn.Module] = {}  # kept: the id of one that is gone may come again
         self.root_names: dict[int, str] = {}
         self._classes: Counter[str] = Counter()
-        self._handles: list[Any] = []
+        self._names_inside = True
         self.parts = set() if model is None else {id(module) for module in model.modules()}
         if model is not None:
             self._name_modules(model)
-        self.install()
 
-    def install(self) -> None:
+    @contextmanager
+    def following(self) -> Iterator[None]:
         """Have every module of the process say when it begins and ends."""
-        self._handles = [
-            register_module_forward_pre_hook(self._enter),
-            register_module_forward_hook(self._leave, always_call=True),
-        ]
-
-    def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self.thread = threading.get_ident()
+        begins = register_module_forward_pre_hook(self._enter)
+        ends = register_module_forward_hook(self._leave, always_call=True)
+        yield
+        begins.remove()
+        ends.remove()
 
     @property
     def is_inside(self) -> bool:
@@ -92,9 +89,9 @@ class ModuleNames:
             return
         if not self.running:
             self._name_root(module)
-            if not self.listener.begin_round(module, inputs):
-                self._wait_for_end(module)
-                return
+            self._names_inside = self.begin_round(module, inputs)
+        elif not self._names_inside:
+            return
         elif id(module) not in self.names:
             self._name_missing(module)
         self.running.append(module)
@@ -105,20 +102,7 @@ class ModuleNames:
         while self.running.pop() is not module:
             pass
         if not self.running:
-            self.listener.end_round(module)
-
-    def _wait_for_end(self, root: nn.Module) -> None:
-        """Take no time inside a module of which nothing is kept: hooks for all modules come back
-        when it ends.
-        """
-        self.remove()
-
-        def come_back(*_inputs: Any) -> None:
-            handle.remove()
-            self.install()
-            self.listener.end_round(root)
-
-        handle = root.register_forward_hook(come_back, always_call=True)
+            self.end_round(module)
 
     def _name_root(self, module: nn.Module) -> None:
         if id(module) in self.roots or (self.model is not None and id(module) in self.names):

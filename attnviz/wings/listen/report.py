@@ -22,6 +22,7 @@ MAX_REASONS = 5
 MAX_ROWS = 60
 MIN_NAME_COLUMNS = 12
 COLUMNS = ("module", "tokens", "heads", "kind", "strongest pattern")
+OTHER_THREAD = "modules ran in another thread"
 NO_PATTERN = "none stands out"
 
 
@@ -47,12 +48,11 @@ def heard_lines(heard: Heard, listener: Listener) -> list[str]:
     modules = len({call.module for call in calls.values()})
     items = next(iter(calls.values())).attended.shape[0]
     of_batch = f"; text {heard.item} of {items}" if items > 1 else ""
-    more = [f"… and {len(calls) - MAX_ROWS} more"] if len(calls) > MAX_ROWS else []
     return [
         f"heard {counted(len(calls), 'attention')} in {counted(modules, 'module')}{of_batch}",
         "",
         *table_lines([COLUMNS, *list(_rows(heard))[:MAX_ROWS]]),
-        *more,
+        *[f"… and {len(calls) - MAX_ROWS} more"] * (len(calls) > MAX_ROWS),
         "",
         *check_lines(heard),
         *dropped_lines(listener),
@@ -82,36 +82,26 @@ def strongest_patterns(heard: Heard) -> dict[str, str]:
 
 
 def table_lines(rows: list[tuple[str, ...]]) -> list[str]:
-    """Return rows as lines that fit the terminal: names that are too long lose their middle."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(COLUMNS))]
+    """Return rows as lines that fit the terminal; of a long name the end tells more."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     others = sum(widths[1:]) + 2 * len(widths[1:])
     widths[0] = min(widths[0], max(get_terminal_size((80, 1)).columns - others, MIN_NAME_COLUMNS))
-    return [
-        "  ".join(
-            cell.ljust(width)
-            for cell, width in zip((_short_name(row[0], widths[0]), *row[1:]), widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def _short_name(name: str, columns: int) -> str:
-    """Return a module's name, whose end tells more than its beginning, in so many columns."""
-    if len(name) <= columns:
-        return name
-    start = columns // 3
-    return f"{name[:start]}…{name[start + 1 - columns :]}"
+    lines = []
+    for name, *cells in rows:
+        shown = (shorten_text(name[::-1], widths[0])[::-1], *cells)
+        padded = (cell.ljust(width) for cell, width in zip(shown, widths, strict=True))
+        lines.append("  ".join(padded).rstrip())
+    return lines
 
 
 def check_lines(heard: Heard) -> list[str]:
     """Return how far the weights are from those of the program, by what it computed with them."""
-    differences = [
-        each for each in map(heard.difference, list(heard.calls)[:MAX_ROWS]) if each is not None
-    ]
+    differences = [heard.difference(name) for name in list(heard.calls)[:MAX_ROWS]]
+    largest = max((each for each in differences if each is not None), default=None)
     lines = []
-    if differences:
-        largest = f"{max(differences):.1e} of the largest" if max(differences) else "nothing"
-        lines.append(f"weights · values differ from the program's outputs by {largest}")
+    if largest is not None:
+        size = f"{largest:.1e} of the largest" if largest else "nothing"
+        lines.append(f"weights · values differ from the program's outputs by {size}")
     if any(call.attended.dropout for call in heard.calls.values()):
         lines.append("with dropout, the weights are those before it, and outputs are not compared")
     return lines
@@ -125,7 +115,7 @@ def dropped_lines(listener: Listener) -> list[str]:
         at_least = "at least " if listener.has_ended else ""
         lines.append(f"not kept: {at_least}{calls} (calls, every and keep say how many are)")
     if listener.names.has_other_threads:
-        lines.append("modules ran in another thread, too, where nothing can be heard")
+        lines.append(f"{OTHER_THREAD}, too, where nothing can be heard")
     return lines
 
 
@@ -139,25 +129,19 @@ def reasons_for_silence(listener: Listener) -> tuple[str, str]:
     if listener.dropped:
         size = format_size(listener.smallest_dropped)
         return "no attention fits in the memory that may be taken", f"the smallest takes {size}"
+    hearing = listener.hearing
     reasons = [
         f"a softmax of {shape_text(shape)} in {short_name(module)}: {fate}"
-        for (module, shape), fate in listener.hearing.fates.items()
+        for (module, shape), fate in hearing.fates.items()
         if fate != HEARD
     ]
-    reasons += [
-        f"a product in {short_name(module)} with rows that sum to 1, made without softmax"
-        for module in listener.hearing.other_shares
-    ]
-    reasons += [
-        f"{place}, whose arguments attnviz cannot read" for place in listener.hearing.unread
-    ]
-    thread = ""
-    if listener.names.has_other_threads:
-        thread = "modules ran in another thread, where nothing can be heard"
-    if not reasons:
-        nothing = "this thread computed no softmax, nor anything whose rows sum to 1"
-        return "nothing attended", thread or nothing
+    made = "with rows that sum to 1, made without softmax"
+    reasons += [f"a product in {short_name(module)} {made}" for module in hearing.other_shares]
+    reasons += [f"{place}, whose arguments attnviz cannot read" for place in hearing.unread]
     more = len(reasons) - MAX_REASONS
-    listed = reasons[:MAX_REASONS] + ([f"and {more} more"] if more > 0 else [])
-    hint = "there was " + "; ".join(listed)
-    return "nothing attended", f"{hint}; {thread}" if thread else hint
+    listed = reasons[:MAX_REASONS] + [f"and {more} more"] * (more > 0)
+    hints = ["there was " + "; ".join(listed)] if reasons else []
+    if listener.names.has_other_threads:
+        hints.append(f"{OTHER_THREAD}, where nothing can be heard")
+    nothing = "no softmax was computed, nor anything whose rows sum to 1"
+    return "nothing attended", "; ".join(hints) or nothing

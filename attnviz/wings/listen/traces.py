@@ -23,13 +23,9 @@ SCALE_TOLERANCE = 1e-4
 
 
 @torch.no_grad()
+@torch.autocast("cpu", enabled=False)  # type: ignore[untyped-decorator]
 def trace_attended(module: str, attended: Attended, item: int, labels: Any) -> Trace:
     """Return the Trace of one item (from 1) of an attention, with these labels where they fit."""
-    with torch.autocast("cpu", enabled=False):
-        return _trace(module, attended, item, labels)
-
-
-def _trace(module: str, attended: Attended, item: int, labels: Any) -> Trace:
     queries, keys = token_labels(attended, item, labels)
     if attended.queries is None or attended.keys is None:
         return _trace_weights(module, attended, item, queries, keys)
