@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -133,7 +132,8 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def note_change(self, operation: Operation) -> None:
         result = operation.result
         output = result[0] if isinstance(result, tuple) else result
-        source = next((each for each in operation.args if self.is_followed(each)), None)
+        tensors = (each for each in operation.args if isinstance(each, Tensor))
+        source = next((each for each in tensors if each in self.lineages), None)
         if source is None:
             return
         lineage: Lineage | None = self.lineages[source]
@@ -151,18 +151,11 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             self.lineages.pop(output, None)
 
-    def is_followed(self, value: Any) -> bool:
-        return isinstance(value, Tensor) and value in self.lineages
-
     def note_softmax(self, operation: Operation) -> None:
         (scores, dim, *_), weights = operation.args, operation.result
         lineage = self.lineages.get(scores)
-        softmax = Softmax(
-            scores=scores,
-            weights=weights,
-            product=lineage if isinstance(lineage, Product) else None,
-            module=self.module_name(),
-        )
+        product = lineage if isinstance(lineage, Product) else None
+        softmax = Softmax(scores, weights, product, self.module_name())
         if dim not in (-1, scores.ndim - 1):
             self.note_fate(softmax, OTHER_DIMENSION)
         elif self.is_learned(scores):
@@ -192,13 +185,10 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             if not any(learned):
                 self.note_other_shares(left)
+            factor = float(operation.kwargs.get("alpha", 1))
+            crossed = self.have_other_sources(*sides)
             self.lineages[operation.result] = Product(
-                left=left,
-                right=right,
-                learned=learned,
-                origin=self.origin_of(left),
-                crossed=self.have_other_sources(*sides),
-                factor=float(operation.kwargs.get("alpha", 1)),
+                left, right, learned, self.origin_of(left), crossed=crossed, factor=factor
             )
 
     def origin_of(self, tensor: Tensor) -> int:
@@ -260,14 +250,31 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.keep(softmax.module, attended)
 
 
-class WholeCalls(TorchFunctionMode):
-    """Hears scaled_dot_product_attention by its name, before torch takes it apart: its parts may
-    fold heads into tokens.
+class HearingSwitch(TorchFunctionMode):
+    """Begins and ends hearing in its thread. While it is on, scaled_dot_product_attention is heard
+    by its name, before torch takes it apart: its parts may fold heads into tokens.
     """
 
     def __init__(self, hearing: Hearing) -> None:
         super().__init__()
         self.hearing = hearing
+        self.is_on = False
+
+    def turn(self, on: bool) -> None:
+        """Begin or end hearing. Where the program has begun a mode of its own since, hearing ends
+        later: modes end in the order of a stack.
+        """
+        function_mode: Any = _get_current_function_mode()  # type: ignore[no-untyped-call]
+        is_innermost = (function_mode, _get_current_dispatch_mode()) == (self, self.hearing)
+        modes: tuple[Any, Any] = (self.hearing, self)
+        if on and not self.is_on:
+            for mode in modes:
+                mode.__enter__()
+            self.is_on = True
+        elif not on and is_innermost:
+            for mode in reversed(modes):
+                mode.__exit__(None, None, None)
+            self.is_on = False
 
     def __torch_function__(
         self,
@@ -288,31 +295,6 @@ class WholeCalls(TorchFunctionMode):
         arguments = dict(zip(SDPA_ARGUMENTS, args, strict=False)) | dict(kwargs)
         self.hearing.hear_whole(SDPA, arguments, result)
         return result
-
-
-class HearingSwitch:
-    """Whether a Hearing is among the modes of its thread."""
-
-    def __init__(self, hearing: Hearing) -> None:
-        self.hearing, self.calls = hearing, WholeCalls(hearing)
-        self._modes = ExitStack()
-        self.is_on = False
-
-    def turn(self, on: bool) -> None:
-        """Begin or end hearing. Where the program has begun a mode of its own since, hearing ends
-        later: modes end in the order of a stack.
-        """
-        if on and not self.is_on:
-            self._modes.enter_context(self.hearing)
-            self._modes.enter_context(self.calls)
-            self.is_on = True
-        elif not on and self.is_on and self._is_innermost():
-            self._modes.close()
-            self.is_on = False
-
-    def _is_innermost(self) -> bool:
-        function_mode: Any = _get_current_function_mode()  # type: ignore[no-untyped-call]
-        return function_mode is self.calls and _get_current_dispatch_mode() is self.hearing
 
 
 def is_transformed(tensor: Any) -> bool:

@@ -47,7 +47,7 @@ class Move(NamedTuple):
     operation: Callable[[Tensor], Tensor]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Product:
     """The result of `left` @ `right`, and how its numbers were moved and scaled since."""
 
@@ -85,7 +85,7 @@ class Product:
         return None if name in ("tanh", "exp") else self
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Softmax:
     """A softmax that may be that of an attention."""
 
