@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention.flex_attention import flex_attention
 from torch.utils._python_dispatch import _disable_current_modes
 
 from attnviz.wings.listen.attended import Attended
@@ -17,8 +18,10 @@ from attnviz.wings.listen.fused import attended_by_name
 
 FLEX_ARGUMENTS = ("query", "key", "value", "score_mod", "block_mask", "scale", "enable_gqa")
 FlexListener = Callable[[dict[str, Any], Any], None]  # takes the arguments and the result
+FLEX: Any = flex_attention
+_original = FunctionType(FLEX.__code__, FLEX.__globals__, argdefs=FLEX.__defaults__)
+_original.__kwdefaults__ = FLEX.__kwdefaults__
 _listeners: list[FlexListener] = []
-_originals: list[FunctionType] = []  # one, while anything listens
 
 
 @contextmanager
@@ -26,38 +29,14 @@ def exchanging_flex(listener: FlexListener) -> Iterator[None]:
     """Call `listener` after each call of flex_attention inside the block, by whatever name a
     program imported it: the function stays, and has other code.
     """
-    try:
-        from torch.nn.attention.flex_attention import flex_attention
-    except ImportError:  # a torch without it
-        yield
-        return
     _listeners.append(listener)
-    if len(_listeners) == 1:
-        _exchange_code(flex_attention)
+    FLEX.__code__ = _stand_in.__code__
     try:
         yield
     finally:
         _listeners.remove(listener)
         if not _listeners:
-            _put_back(flex_attention, _originals.pop())
-
-
-def _exchange_code(function: Any) -> None:
-    original = FunctionType(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    original.__kwdefaults__ = function.__kwdefaults__
-    _originals.append(original)
-    _put_back(function, _stand_in)
-
-
-def _put_back(function: Any, source: Any) -> None:
-    function.__code__ = source.__code__
-    function.__defaults__, function.__kwdefaults__ = source.__defaults__, source.__kwdefaults__
+            FLEX.__code__ = _original.__code__
 
 
 def _stand_in(*inputs, **keywords):  # type: ignore[no-untyped-def]
@@ -69,7 +48,7 @@ def _stand_in(*inputs, **keywords):  # type: ignore[no-untyped-def]
 def call_flex(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Call flex_attention without any mode, which it refuses, and tell the listeners."""
     with _disable_current_modes(), torch._C.DisableTorchFunction():
-        result = _originals[-1](*inputs, **keywords)
+        result = _original(*inputs, **keywords)
     arguments = dict(zip(FLEX_ARGUMENTS, inputs, strict=False)) | keywords
     for listener in _listeners:
         listener(arguments, result)
