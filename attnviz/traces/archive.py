@@ -33,16 +33,15 @@ from attnviz.traces.models.card import Card, card_of_facts, facts_of_card
 from attnviz.traces.models.model import Model, Sight, build_model
 from attnviz.traces.models.model_names import shipped_names
 from attnviz.traces.origin import (
-    HEARD_FACTS,
     FromExample,
     FromMatrices,
     FromModel,
+    FromProgram,
     FromSeed,
     FromTransformer,
     FromWeights,
     Origin,
     TrainedCard,
-    is_heard,
     origin_model,
     origin_table,
 )
@@ -87,6 +86,7 @@ TRANSFORMER_FACT_TYPES: dict[str, Any] = {
 ORIGIN_KINDS: dict[type, str] = {
     FromSeed: "drawn",
     FromMatrices: "given",
+    FromProgram: "heard",
     FromExample: "example",
     FromModel: "model",
     FromTransformer: "transformer",
@@ -389,8 +389,8 @@ def _origin_facts(origin: Origin) -> Contents:
         facts["matrices"] = {"source": path_without_folders(origin.matrices.source)} | {
             name: getattr(origin.matrices, name) for name in fact_names
         }
-    if is_heard(origin):
-        facts |= {name: getattr(origin, name) for name in HEARD_FACTS}
+    if isinstance(origin, FromProgram):
+        facts |= {"module": origin.module, "operation": origin.operation}
     if table is not None:
         facts["table"] = asdict(table)
     if isinstance(origin, FromExample):

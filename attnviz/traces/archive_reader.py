@@ -30,10 +30,10 @@ from attnviz.traces.models.answers import AnswerScoring, Prediction
 from attnviz.traces.models.model import unembedding_of
 from attnviz.traces.models.vocabulary import PREDICTS
 from attnviz.traces.origin import (
-    HEARD_FACTS,
     FromExample,
     FromMatrices,
     FromModel,
+    FromProgram,
     FromSeed,
     FromTransformer,
     FromWeights,
@@ -459,8 +459,10 @@ class _TraceReader:
             return FromSeed(settings=settings, **vector_fields)
         matrices = self._read_matrices(facts["matrices"])
         if facts["kind"] == "given":
-            heard: dict[str, Any] = {name: str(facts.get(name, "")) for name in HEARD_FACTS}
-            return FromMatrices(settings=settings, matrices=matrices, **heard, **vector_fields)
+            return FromMatrices(settings=settings, matrices=matrices, **vector_fields)
+        if facts["kind"] == "heard":
+            names = {name: facts[name] for name in ("module", "operation")}
+            return build_checked(FromProgram, {"settings": settings, "matrices": matrices, **names})
         return FromExample(
             settings=settings, matrices=matrices, name=facts["name"], mistake=facts["mistake"]
         )

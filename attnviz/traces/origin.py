@@ -32,14 +32,20 @@ class FromSeed:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FromMatrices:
-    """Matrices that the user gave; missing ones are drawn. Or those of a program's attention."""
+    """Matrices that the user gave; missing ones are drawn."""
 
     settings: Settings
     matrices: Matrices
     vectors: Float[Tensor, "token dim"] | None = None
     table: FromTable | None = None
-    heard_in: str = ""  # the module of a program that computed all of them
-    heard_as: str = ""  # the operation that it called
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FromProgram(FromMatrices):
+    """Matrices of an attention that a PyTorch program computed."""
+
+    module: str  # in which it was heard
+    operation: str  # that computed it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -94,7 +100,8 @@ class FromWeights:
     vectors: None = None
 
 
-HEARD_FACTS = ("heard_in", "heard_as")
+# Of which nothing was drawn from the seed: an example sets its own.
+UNDRAWN_ORIGINS = FromExample | FromProgram | FromTransformer | FromWeights
 Origin = FromSeed | FromMatrices | FromExample | FromModel | FromTransformer | FromWeights
 
 
@@ -107,11 +114,6 @@ def resolved_settings(origin: Origin) -> Settings:
         return replace(origin.settings, positions=positions, position_base=base)
     model = origin_model(origin)
     return origin.settings if model is None else model.merge_settings(origin.settings)
-
-
-def is_heard(origin: Origin) -> bool:
-    """Return whether a program computed the numbers, and attnviz listened."""
-    return isinstance(origin, FromMatrices) and bool(origin.heard_in)
 
 
 def is_in_memory(origin: Origin) -> bool:

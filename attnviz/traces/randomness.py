@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from attnviz.traces.origin import (
-    FromExample,
-    FromModel,
-    FromSeed,
-    FromTransformer,
-    FromWeights,
-    is_heard,
-)
+from attnviz.traces.origin import UNDRAWN_ORIGINS, FromExample, FromModel, FromSeed
 from attnviz.traces.trace import Layer, Trace
 
 VECTORS, PROJECTIONS, POSITIONS = "vectors", "projections", "positions"
 DROPOUT = "dropout"
-UNDRAWN_ORIGINS = FromExample | FromTransformer | FromWeights  # an example sets its own seed
 PARTS_WITHOUT_VALUES = ("queries", "keys", "scores", "scaled", "masked", "weights")  # of --show
 
 
@@ -28,7 +20,7 @@ def random_weight_sources(trace: Trace, *, by_hand: bool = True) -> tuple[str, .
     Weights given by hand depend on nothing drawn; with `by_hand` False, they are ignored, and the
     answer is about the weights of the softmax.
     """
-    if isinstance(trace.origin, UNDRAWN_ORIGINS) or is_heard(trace.origin):
+    if isinstance(trace.origin, UNDRAWN_ORIGINS):
         return ()
     first_layer = trace.layers[0]
     uses_given_weights = by_hand and first_layer.attended.mixed_by == "hand"  # and not a mistake
@@ -49,7 +41,7 @@ def random_output_sources(trace: Trace) -> tuple[str, ...]:
     """Return what was drawn from the seed among the things outputs are computed from, besides
     weights: "dropout", "values", "output projection", "feed-forward".
     """
-    if isinstance(trace.origin, UNDRAWN_ORIGINS) or is_heard(trace.origin):
+    if isinstance(trace.origin, UNDRAWN_ORIGINS):
         return ()
     first_layer = trace.layers[0]
     draws_values = any(_random_vector_sources(trace, first_layer, "value"))
@@ -72,7 +64,7 @@ def _layer_drops_randomly(layer: Layer) -> bool:
 
 
 def depends_on_seed(trace: Trace) -> bool:
-    if isinstance(trace.origin, FromTransformer | FromWeights) or is_heard(trace.origin):
+    if isinstance(trace.origin, UNDRAWN_ORIGINS) and not isinstance(trace.origin, FromExample):
         return False
     first_layer = trace.layers[0]
     uses_inputs = first_layer.uses_inputs or first_layer.block is not None
@@ -113,9 +105,7 @@ def _any_layer_draws(layers: Sequence[Layer], *names: str) -> bool:
 def has_random_embeddings(trace: Trace) -> bool:
     """Return whether the embeddings of the tokens were drawn, not loaded, given or of a model."""
     origin = trace.origin
-    if isinstance(origin, UNDRAWN_ORIGINS | FromModel) or is_heard(origin):
-        return False
-    if origin.vectors is not None:
+    if isinstance(origin, UNDRAWN_ORIGINS | FromModel) or origin.vectors is not None:
         return False
     return isinstance(origin, FromSeed) or origin.matrices.embeddings is None
 

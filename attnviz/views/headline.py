@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attnviz.attention.variants import Variant
-from attnviz.traces.origin import FromMatrices
+from attnviz.traces.origin import FromProgram
 from attnviz.traces.parts import PARTS_BY_SHOW_NAME
 from attnviz.traces.trace import Trace
 from attnviz.views.conclusions.weight_titles import weights_title
@@ -91,9 +91,9 @@ def _attention_kind(trace: Trace) -> str:
         return f"{kind} of {weights_owner(trace.external_origin)}"
     if trace.trained is not None:
         return _model_attention_kind(trace, across=trace.trained.which == "cross")
-    if isinstance(trace.origin, FromMatrices) and trace.origin.heard_in:
+    if isinstance(trace.origin, FromProgram):
         kind = _model_attention_kind(trace, across=trace.keys is not trace.tokens)
-        return f"{kind} in {trace.origin.heard_in}"
+        return f"{kind} in {trace.origin.module}"
     if "scores" in trace.layers[0].given:
         return "attention from given scores"
     if trace.layers[0].w_score is not None:

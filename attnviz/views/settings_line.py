@@ -8,6 +8,7 @@ from pathlib import Path
 from attnviz.options.values import NormPlacement
 from attnviz.traces.origin import (
     FromMatrices,
+    FromProgram,
     FromSeed,
     Origin,
     TrainedCard,
@@ -105,12 +106,12 @@ def _attention_parts(trace: Trace) -> dict[str, str]:
         return given_settings(trace, trace.external_origin)
     if trace.trained is not None:
         return trained_settings(trace, trace.trained)
-    if isinstance(trace.origin, FromMatrices) and trace.origin.heard_in:
+    if isinstance(trace.origin, FromProgram):
         return _heard_parts(trace, trace.origin)
     return {**_shape_parts(trace), **_variant_parts(trace), **_file_parts(trace.origin)}
 
 
-def _heard_parts(trace: Trace, origin: FromMatrices) -> dict[str, str]:
+def _heard_parts(trace: Trace, origin: FromProgram) -> dict[str, str]:
     """Return the parts on an attention that a program computed, by subject; some are empty."""
     first, variant = trace.layers[0], trace.variant
     keys = f"reads {counted(len(trace.keys), 'other token')}"
@@ -119,12 +120,8 @@ def _heard_parts(trace: Trace, origin: FromMatrices) -> dict[str, str]:
         "heads": f"{counted(len(trace.layers), 'layer')} × {counted(first.heads, 'head')} "
         f"of width {first.head_dim}",
         "kv_heads": _shape_parts(trace)["kv_heads"],
-        "heard": f"computed by {origin.heard_as}",
-        "mask": "causal"
-        if variant.causal
-        else "masked"
-        if any(map(has_mask, trace.layers))
-        else "",
+        "heard": f"computed by {origin.operation}",
+        "mask": "causal" if variant.causal else "masked" * any(map(has_mask, trace.layers)),
         "added": "with a bias on scores" if "mask" in first.given else "",
         "soft_cap": f"soft cap {exact_text(variant.soft_cap)}" if variant.soft_cap else "",
     }

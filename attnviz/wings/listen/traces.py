@@ -13,7 +13,7 @@ from torch import Tensor
 from attnviz.traces.external.from_weights import from_weights
 from attnviz.traces.from_text import trace
 from attnviz.traces.matrices import Matrices
-from attnviz.traces.origin import FromMatrices, FromWeights
+from attnviz.traces.origin import FromMatrices, FromProgram, FromWeights
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.wings.listen.attended import Attended
@@ -50,9 +50,12 @@ def trace_attended(module: str, attended: Attended, item: int, labels: Any) -> T
 
 def _with_origin(heard: Trace, module: str, way: str) -> Trace:
     """Return a Trace that says where its numbers are from, instead of settings that drew none."""
-    assert isinstance(heard.origin, FromMatrices)
-    origin = replace(heard.origin, heard_in=module, heard_as=way)
-    facts = {"heard in": module, "computed by": way, "item": origin.matrices.item}
+    given = heard.origin
+    assert isinstance(given, FromMatrices)
+    origin = FromProgram(
+        settings=given.settings, matrices=given.matrices, module=module, operation=way
+    )
+    facts = {"heard in": module, "computed by": way, "item": given.matrices.item}
     provenance = replace(heard.provenance, settings=facts)
     return replace(heard, origin=origin, provenance=provenance)
 
@@ -85,7 +88,7 @@ def join_layers(traces: Sequence[Trace]) -> Trace:
     if isinstance(origin, FromWeights):
         return replace(first, layers=layers, origin=replace(origin, name=modules))
     ways = dict.fromkeys(
-        each.origin.heard_as for each in traces if isinstance(each.origin, FromMatrices)
+        each.origin.operation for each in traces if isinstance(each.origin, FromProgram)
     )
     return _with_origin(replace(first, layers=layers), modules, " and ".join(ways))
 
