@@ -117,7 +117,7 @@ WINGS = {
                 "Run a PyTorch program, and show every attention inside it.",
             ),
         },
-        views={"Heard": "attnviz.wings.listen.view:view"},
+        views={"Heard": "attnviz.wings.listen.heard:heard_view"},
         library={
             "Heard": "attnviz.wings.listen.heard:Heard",
             "listen": "attnviz.wings.listen.heard:listen",

@@ -91,11 +91,14 @@ class Heard(Showable):
     @property
     def calls(self) -> dict[str, Call]:
         """The calls in their order; the name of a module's second call ends in `.2`."""
-        names = self._listener.names
-        return {
-            names.short(call.module) + (f".{call.number}" if call.number > 1 else ""): call
+        short_name = self._listener.names.short
+        calls = {
+            short_name(call.module) + (f".{call.number}" if call.number > 1 else ""): call
             for call in self._listener.calls
         }
+        # A batch may be smaller than others, as the last often is.
+        with_item = {name: call for name, call in calls.items() if self.item <= call.items}
+        return with_item or calls
 
     @property
     def traces(self) -> TracesByName:
@@ -113,10 +116,10 @@ class Heard(Showable):
         if name not in self._traces:
             self.refuse_misfit_labels()
             call = calls[name]
-            if not 1 <= self.item <= (items := call.attended.shape[0]):
+            if not 1 <= self.item <= call.items:
                 raise AttnvizError(
-                    f"there is no item {self.item} in a batch of {items}",
-                    f"give {opt.item:{items}}",
+                    f"there is no item {self.item} in a batch of {call.items}",
+                    f"give {opt.item:{call.items}}",
                     about="item",
                 )
             self._traces[name] = trace_attended(name, call.attended, self.item, call.labels)
@@ -133,7 +136,7 @@ class Heard(Showable):
         return difference_from_outputs(self.calls[name].attended, self.traces[name], self.item)
 
     def __len__(self) -> int:
-        return len(self._listener.calls)
+        return len(self.calls)
 
     def __bool__(self) -> bool:
         return True
@@ -143,7 +146,9 @@ class Heard(Showable):
 
     def __getitem__(self, key: Any) -> Any:
         """Return a Trace by its place or its name, `heard[0]`, or several: `heard[:3]`."""
-        return self.traces[key] if isinstance(key, str) else list(self.traces.values())[key]
+        names = key if isinstance(key, str) else list(self.calls)[key]
+        is_one = isinstance(names, str)
+        return self.trace_of(names) if is_one else [self.trace_of(name) for name in names]
 
     @cached_property
     def texts(self) -> tuple[HeardText, ...]:
@@ -210,10 +215,13 @@ class HeardText:
     def view(self) -> Any:
         """Return the view of all heads, with the names of the modules that the layers are."""
         view = self.inspection.view()
-        return replace(view, closing=(f"Layers: {self.layer_names()}.", *view.closing))
+        layers = and_list([f"L{at} is {name}" for at, name in enumerate(self.names)])
+        return replace(view, closing=(f"Layers: {layers}.", *view.closing))
 
-    def layer_names(self) -> str:
-        return and_list([f"L{at} is {name}" for at, name in enumerate(self.names)])
+
+def heard_view(heard: Heard) -> Any:
+    """Return the View of the calls that have the same tokens, of which there are most."""
+    return heard.texts[0].view()
 
 
 def numbered_path(path: Path, number: int, rank: str = "") -> Path:

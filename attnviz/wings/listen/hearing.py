@@ -27,7 +27,7 @@ from attnviz.wings.listen.fused import (
     attended_by_package,
     find_part,
 )
-from attnviz.wings.listen.lineage import (
+from attnviz.wings.listen.softmaxes import (
     CHANGES,
     COPIES,
     MOVES,
@@ -35,13 +35,14 @@ from attnviz.wings.listen.lineage import (
     PRODUCTS,
     SPLITS,
     Lineage,
+    Mixture,
     Move,
     Product,
     Shares,
     Softmax,
     plain_name,
+    read_softmax,
 )
-from attnviz.wings.listen.softmaxes import Mixture, read_softmax
 
 SOFTMAXES = ("_softmax", "_safe_softmax", "_log_softmax")
 NUMBER_READERS = ("item", "_local_scalar_dense")

@@ -38,13 +38,9 @@ class Call:
     attended: Attended
     labels: Any  # what stands for the tokens, if anything does
 
-
-@dataclass
-class Round:
-    """What was heard during a call of an outermost module, or outside of modules."""
-
-    kept: int = 0
-    dropped: int = 0
+    @property
+    def items(self) -> int:
+        return self.attended.shape[0]
 
 
 class Listener:
@@ -59,7 +55,7 @@ class Listener:
         self.counts: Counter[str] = Counter()
         self.unwanted: dict[str, None] = {}  # modules that attended, and do not fit the pattern
         self.labels: Any = None if callable(tokens) else tokens
-        self.round = Round()
+        self.round: Counter[str] = Counter()  # calls "kept" and "dropped" since it began
         self.hears_outside = model is None
         self._latest: dict[str, int] = {}  # the place of each module's last call in `calls`
         self._rounds: Counter[Any] = Counter()  # of each outermost module, or function outside
@@ -95,7 +91,7 @@ class Listener:
         """Return whether a call of an outermost module is heard."""
         hears = self.is_chosen(id(root)) and self._futile_rounds[id(root)] < FULL_AFTER
         self._switch.turn(on=hears)
-        self.round = Round()
+        self.round = Counter()
         if callable(self.tokens) and hears:
             self.labels = self.tokens(*inputs)
         return hears
@@ -103,12 +99,12 @@ class Listener:
     def end_round(self, root: nn.Module) -> None:
         if not self._switch.is_on:
             return  # nor between calls of which nothing is kept, as backward passes
-        if self.round.kept:
+        if self.round["kept"]:
             self._futile_rounds[id(root)] = 0
-        elif self.round.dropped:
+        elif self.round["dropped"]:
             self._futile_rounds[id(root)] += 1
             self.hears_outside = False
-        self.round = Round()
+        self.round = Counter()
         self._switch.turn(on=self.hears_outside)
 
     # -- what it keeps
@@ -130,9 +126,9 @@ class Listener:
             return
         attended = attended.on_cpu().with_heads(self.names.head_count())
         if self._continue_latest(module, attended):
-            self.round.kept += 1
+            self.round["kept"] += 1
         elif has_room:
-            self.round.kept += 1
+            self.round["kept"] += 1
             self.counts[module] += 1
             self.bytes += attended.bytes
             self._latest[module] = len(self.calls)
@@ -149,7 +145,7 @@ class Listener:
     def drop(self, module: str, attended: Attended) -> None:
         self.smallest_dropped = min(self.smallest_dropped, attended.bytes)
         self.dropped[module] += 1
-        self.round.dropped += 1
+        self.round["dropped"] += 1
 
     def _continue_latest(self, module: str, attended: Attended) -> bool:
         """Join a call to the module's last one, if it decodes the next tokens of the same text."""

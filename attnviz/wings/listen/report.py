@@ -46,7 +46,7 @@ def heard_lines(heard: Heard, listener: Listener) -> list[str]:
     if not calls:
         return [". ".join(reasons_for_silence(listener))]
     modules = len({call.module for call in calls.values()})
-    items = next(iter(calls.values())).attended.shape[0]
+    items = next(iter(calls.values())).items
     of_batch = f"; text {heard.item} of {items}" if items > 1 else ""
     return [
         f"heard {counted(len(calls), 'attention')} in {counted(modules, 'module')}{of_batch}",

@@ -30,7 +30,8 @@ def trace_attended(module: str, attended: Attended, item: int, labels: Any) -> T
     if attended.queries is None or attended.keys is None:
         return _trace_weights(module, attended, item, queries, keys)
     scale, settings = _scale_settings(attended)
-    is_causal = _is_plainly_causal(attended)
+    is_square = attended.shape[2] == attended.shape[3]
+    is_causal = attended.mask is None and attended.first_position == 0 and is_square
     matrices = Matrices(
         tokens=tuple(queries),
         key_tokens=None if attended.is_of_one_text and queries == keys else tuple(keys),
@@ -66,16 +67,8 @@ def _trace_weights(
     """Return the Trace of an attention of which only the weights are known."""
     assert attended.weights is not None
     is_one_text = attended.is_of_one_text and queries == keys[-len(queries) :]
-    weights = attended.weights[item - 1].float()[None]
     sides = (keys, None) if is_one_text else (queries, keys)
-    heard = from_weights(weights, sides[0], keys=sides[1], name=module)
-    assert isinstance(heard.origin, FromWeights)
-    origin = replace(
-        heard.origin,
-        matrices=Matrices(item=item, items=attended.shape[0]),
-        stored_as=str(attended.weights.dtype).removeprefix("torch."),
-    )
-    return replace(heard, origin=origin)
+    return from_weights((attended.weights,), sides[0], keys=sides[1], item=item, name=module)
 
 
 def join_layers(traces: Sequence[Trace]) -> Trace:
@@ -91,11 +84,6 @@ def join_layers(traces: Sequence[Trace]) -> Trace:
         each.origin.operation for each in traces if isinstance(each.origin, FromProgram)
     )
     return _with_origin(replace(first, layers=layers), modules, " and ".join(ways))
-
-
-def _is_plainly_causal(attended: Attended) -> bool:
-    *_, queries, keys = attended.shape
-    return attended.mask is None and attended.first_position == 0 and queries == keys
 
 
 def _scale_settings(attended: Attended) -> tuple[float, Settings]:
