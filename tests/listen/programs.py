@@ -28,6 +28,7 @@ class Expected:
 
     run: Run
     weights: list[Tensor]
+    tolerance: float = 2e-6
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -174,9 +175,9 @@ def hand_written_head() -> Expected:
 def einsum() -> Expected:
     queries, keys, values = (numbers(2, 5, HEADS, WIDTH, seed=seed) for seed in range(3))
 
-    def run() -> None:
+    def run() -> Tensor:
         scores = torch.einsum("bqhd,bkhd->bhqk", queries, keys) / sqrt(WIDTH)
-        torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), values)
+        return torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), values)
 
     return Expected(run, [softmax_of(queries.transpose(1, 2), keys.transpose(1, 2))])
 
@@ -185,9 +186,9 @@ def shared_values() -> Expected:
     """Keys and values that all heads share, by einsum: a product has the rows in another order."""
     queries, keys = numbers(2, HEADS, 5, WIDTH), numbers(2, 5, WIDTH, seed=1)
 
-    def run() -> None:
+    def run() -> Tensor:
         scores = torch.einsum("bhqd,bkd->bhqk", queries, keys) / sqrt(WIDTH)
-        torch.einsum("bhqk,bkd->bqhd", scores.softmax(-1), keys)
+        return torch.einsum("bhqk,bkd->bqhd", scores.softmax(-1), keys)
 
     return Expected(run, [softmax_of(queries, keys[:, None])])
 
@@ -196,9 +197,9 @@ def values_first() -> Expected:
     """Values times the transposed weights, as of vectors that are columns."""
     queries, keys, values = (numbers(2, 5, WIDTH, seed=seed) for seed in range(3))
 
-    def run() -> None:
+    def run() -> Tensor:
         weights = (queries @ keys.mT / sqrt(WIDTH)).softmax(-1)
-        torch.bmm(values.mT, weights.mT)
+        return torch.bmm(values.mT, weights.mT)
 
     return Expected(run, [softmax_of(queries[:, None], keys[:, None])])
 
@@ -224,10 +225,10 @@ def with_positions_and_cap() -> Expected:
     queries, keys = numbers(1, HEADS, 5, WIDTH) * 3, numbers(1, HEADS, 5, WIDTH, seed=1) * 3
     added = numbers(HEADS, 5, 5, seed=2)
 
-    def run() -> None:
+    def run() -> Tensor:
         scores = queries @ keys.mT / sqrt(WIDTH)
         scores = torch.tanh(scores / 5) * 5
-        (scores + added).softmax(-1) @ keys
+        return (scores + added).softmax(-1) @ keys
 
     scores = queries.double() @ keys.double().mT / sqrt(WIDTH)
     capped = 5 * torch.tanh(scores / 5)
@@ -239,9 +240,9 @@ def pooling() -> Expected:
     torch.manual_seed(4)
     score, x = nn.Linear(DIM, 1), numbers(2, 5, DIM)
 
-    def run() -> None:
+    def run() -> Tensor:
         shares = score(x).squeeze(-1).softmax(-1)
-        torch.bmm(shares.unsqueeze(1), x)
+        return torch.bmm(shares.unsqueeze(1), x)
 
     weights = torch.softmax((x.double() @ score.weight.double().T).squeeze(-1), -1)
     return Expected(run, [weights[:, None, None].detach()])
@@ -252,8 +253,8 @@ def additive() -> Expected:
     torch.manual_seed(4)
     score, x = nn.Linear(DIM, 1), numbers(2, 5, DIM)
 
-    def run() -> None:
-        score(torch.tanh(x[:, :, None] + x[:, None])).squeeze(-1).softmax(-1) @ x
+    def run() -> Any:
+        return score(torch.tanh(x[:, :, None] + x[:, None])).squeeze(-1).softmax(-1) @ x
 
     pairs = torch.tanh(x[:, :, None] + x[:, None]).double()
     weights = torch.softmax((pairs @ score.weight.double().T).squeeze(-1), -1)
@@ -266,9 +267,9 @@ def flex() -> Expected:
     def nearer(score: Tensor, item: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return score - 0.1 * (head + 1) * (query - key)
 
-    def run() -> None:
+    def run() -> Any:
         mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 16, 16, device="cpu")
-        flex_attention(queries, keys, values, score_mod=nearer, block_mask=mask)
+        return flex_attention(queries, keys, values, score_mod=nearer, block_mask=mask)
 
     places = torch.arange(16)
     slopes = 0.1 * torch.arange(1, HEADS + 1)
@@ -282,9 +283,8 @@ def router() -> Expected:
     model, gate, x = OneHead(), nn.Linear(DIM, 5), numbers(2, 5, DIM)
     experts = numbers(2, 5, 5, DIM, seed=1)
 
-    def run() -> None:
-        model(x)
-        torch.einsum("bte,bted->btd", gate(x).softmax(-1), experts)
+    def run() -> tuple[Tensor, Tensor]:
+        return model(x), torch.einsum("bte,bted->btd", gate(x).softmax(-1), experts)
 
     queries, keys = model.query(x).detach()[:, None], model.key(x).detach()[:, None]
     return Expected(run, [softmax_of(queries, keys, causal(5))])
@@ -299,8 +299,10 @@ def recomputed(*, reentrant: bool) -> Expected:
         attended: Tensor = module(vectors, vectors, vectors, need_weights=False)[0]
         return attended
 
-    def run() -> None:
+    def run() -> Tensor | None:
+        x.grad = None
         checkpoint(attend, x, use_reentrant=reentrant).sum().backward()
+        return x.grad
 
     return Expected(run, [weights_of_module(module, x.detach(), x.detach())])
 
@@ -310,8 +312,8 @@ def decoding() -> Expected:
     queries, keys, values = (numbers(2, HEADS, 6, WIDTH, seed=seed) for seed in range(3))
 
     class Attention(nn.Module):
-        def forward(self, first: int, last: int) -> None:
-            functional.scaled_dot_product_attention(
+        def forward(self, first: int, last: int) -> Tensor:
+            return functional.scaled_dot_product_attention(
                 queries[:, :, first:last],
                 keys[:, :, :last],
                 values[:, :, :last],
@@ -320,12 +322,33 @@ def decoding() -> Expected:
 
     attention = Attention()
 
-    def run() -> None:
-        attention(0, 3)
-        for last in (4, 5, 6):
-            attention(last - 1, last)
+    def run() -> list[Tensor]:
+        return [attention(0, 3), *(attention(last - 1, last) for last in (4, 5, 6))]
 
     return Expected(run, [softmax_of(queries, keys, causal(6))])
+
+
+def decoding_with_packed_groups() -> Expected:
+    """One token whose heads that share keys are given as so many tokens, as transformers does."""
+    queries, keys = numbers(2, HEADS, 4, WIDTH), numbers(2, 2, 4, WIDTH, seed=1)
+
+    class Attention(nn.Module):
+        def forward(self, last: int) -> Tensor:
+            sides = keys[:, :, :last], keys[:, :, :last]
+            if last == 3:
+                first = queries[:, :, :3]
+                return functional.scaled_dot_product_attention(
+                    first, *sides, is_causal=True, enable_gqa=True
+                )
+            packed = queries[:, :, last - 1].reshape(2, 2, HEADS // 2, WIDTH)
+            return functional.scaled_dot_product_attention(packed, *sides)
+
+    attention = Attention()
+
+    def run() -> list[Tensor]:
+        return [attention(3), attention(4)]
+
+    return Expected(run, [softmax_of(queries, keys, causal(4))])
 
 
 def decoding_in_a_whole_cache() -> Expected:
@@ -334,20 +357,18 @@ def decoding_in_a_whole_cache() -> Expected:
     cache_keys, cache_values = torch.zeros(2, 2, HEADS, 10, WIDTH)
 
     class Attention(nn.Module):
-        def forward(self, first: int, last: int) -> None:
+        def forward(self, first: int, last: int) -> Tensor:
             cache_keys[:, :, first:last] = keys[:, :, first:last]
             cache_values[:, :, first:last] = values[:, :, first:last]
             mask = torch.arange(10)[None] <= torch.arange(first, last)[:, None]
-            functional.scaled_dot_product_attention(
+            return functional.scaled_dot_product_attention(
                 queries[:, :, first:last], cache_keys, cache_values, attn_mask=mask
             )
 
     attention = Attention()
 
-    def run() -> None:
-        attention(0, 3)
-        for last in (4, 5, 6):
-            attention(last - 1, last)
+    def run() -> list[Tensor]:
+        return [attention(0, 3), *(attention(last - 1, last) for last in (4, 5, 6))]
 
     return Expected(run, [softmax_of(queries, keys, causal(6))])
 
@@ -366,8 +387,8 @@ def flash_attention() -> Expected:
     queries, keys, values = (numbers(2, 6, HEADS, WIDTH, seed=seed) for seed in range(3))
     slopes = 2.0 ** -torch.arange(1, HEADS + 1)
 
-    def run() -> None:
-        torch.ops.flash_attn._flash_attn_forward(
+    def run() -> Any:
+        return torch.ops.flash_attn._flash_attn_forward(
             queries, keys, values, 0.0, 0.3, True, 2, 0, 0.0, slopes, False
         )
 
@@ -384,8 +405,8 @@ def flash_attention_after_a_cache() -> Expected:
     queries = numbers(1, 2, HEADS, WIDTH)
     keys, values = (numbers(1, 5, HEADS, WIDTH, seed=seed) for seed in (1, 2))
 
-    def run() -> None:
-        torch.ops.flash_attn._flash_attn_forward(
+    def run() -> Any:
+        return torch.ops.flash_attn._flash_attn_forward(
             queries, keys, values, 0.0, WIDTH**-0.5, True, -1, -1, 0.0, None, False
         )
 
@@ -404,16 +425,27 @@ def packed_texts(run_packed: Callable[..., object]) -> Expected:
     return Expected(partial(run_packed, queries, keys, values, starts), [weights])
 
 
-def run_flash_varlen(q: Tensor, k: Tensor, v: Tensor, starts: Tensor) -> None:
+def run_flash_varlen(q: Tensor, k: Tensor, v: Tensor, starts: Tensor) -> Any:
     scale, longest = WIDTH**-0.5, 5
-    torch.ops.flash_attn._flash_attn_varlen_forward(
+    return torch.ops.flash_attn._flash_attn_varlen_forward(
         q, k, v, starts, starts, longest, longest, 0.0, scale, True
     )
 
 
-def run_xformers(q: Tensor, k: Tensor, v: Tensor, starts: Tensor) -> None:
+def run_xformers(q: Tensor, k: Tensor, v: Tensor, starts: Tensor) -> Any:
     forward = torch.ops.xformers.efficient_attention_forward_cutlass
-    forward(q[None], k[None], v[None], None, starts, starts, 5, 0.0, True, 2)
+    return forward(q[None], k[None], v[None], None, starts, starts, 5, 0.0, True, 2)
+
+
+def autocast(*, need_weights: bool) -> Expected:
+    """A module in numbers of 16 bits."""
+    module, x = module_of(batch_first=True).eval(), numbers(2, 5, DIM)
+
+    def run() -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return module(x, x, x, need_weights=need_weights)[0]
+
+    return Expected(run, [weights_of_module(module, x, x)], tolerance=2e-2)
 
 
 PADDING = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]).bool()
@@ -451,7 +483,10 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "a layer checkpointed the old way": partial(recomputed, reentrant=True),
     "decoding with a cache": decoding,
     "decoding with a whole cache": decoding_in_a_whole_cache,
+    "decoding with packed groups": decoding_with_packed_groups,
     "a traced module": traced,
+    "autocast, weights returned": partial(autocast, need_weights=True),
+    "autocast": partial(autocast, need_weights=False),
     "flash-attn": flash_attention,
     "flash-attn after a cache": flash_attention_after_a_cache,
     "flash-attn, packed texts": partial(packed_texts, run_flash_varlen),
