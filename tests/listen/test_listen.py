@@ -219,7 +219,11 @@ def test_labels_stand_where_they_are_as_many_as_the_tokens() -> None:
 
     encoder, decoder, cross = heard
     assert encoder.tokens.labels == cross.keys.labels == tuple("abcde")
-    assert decoder.tokens.labels == cross.tokens.labels == tuple("1234567")
+    assert (
+        decoder.tokens.labels
+        == cross.tokens.labels
+        == tuple(f"x{number}" for number in range(1, 8))
+    )
 
 
 def test_labels_may_be_a_function_of_the_inputs_or_a_list_for_each_text() -> None:

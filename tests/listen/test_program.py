@@ -58,6 +58,7 @@ def run_apart(folder: Path, *words: str, **environment: str) -> subprocess.Compl
         ("sys.exit(3)", 3, ""),
         ("sys.exit('no data')", 1, "no data"),
         ("os._exit(4)", 4, ""),
+        ("import signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", 130, ""),
         ("raise KeyboardInterrupt", 130, ""),
         ("1 / 0", 1, "ZeroDivisionError: division by zero"),
     ],
@@ -75,6 +76,29 @@ def test_output_and_status_are_the_programs_own(
     assert "wrote view.html" in done.stderr
     assert "wings/listen" not in done.stderr
     assert (folder / "view.html").is_file()
+
+
+@pytest.mark.slow("processes")
+def test_a_program_that_exits_at_once_keeps_its_status_whatever_was_heard(folder: Path) -> None:
+    (folder / "program.py").write_text("import os\nprint(1, flush=True)\nos._exit(0)\n")
+
+    done = run_apart(folder, "program.py")
+
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert done.stderr.startswith("note: nothing attended\n hint: ")
+
+
+@pytest.mark.slow("processes")
+def test_numbers_may_go_into_a_pipe_that_ends(folder: Path) -> None:
+    write_program(folder)
+    command = f"{sys.executable} -m attnviz listen --json program.py | head -1; echo $PIPESTATUS"
+
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.splitlines() == ["__main__ [] beside True", "0"]
+    assert done.stderr == ""
 
 
 @pytest.mark.slow("processes")

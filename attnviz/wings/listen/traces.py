@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnviz.tokens.tokens import numbered_tokens
 from attnviz.traces.external.from_weights import from_weights
 from attnviz.traces.from_text import trace
 from attnviz.traces.matrices import Matrices
@@ -62,7 +63,7 @@ def _with_origin(heard: Trace, module: str, way: str) -> Trace:
 
 
 def _trace_weights(
-    module: str, attended: Attended, item: int, queries: list[str], keys: list[str]
+    module: str, attended: Attended, item: int, queries: Sequence[str], keys: Sequence[str]
 ) -> Trace:
     """Return the Trace of an attention of which only the weights are known."""
     assert attended.weights is not None
@@ -110,20 +111,16 @@ def _visible(attended: Attended, item: int) -> Tensor | None:
     return visible[0] if bool((visible == visible[:1]).all()) else visible
 
 
-def token_labels(attended: Attended, item: int, labels: Any) -> tuple[list[str], list[str]]:
+def token_labels(attended: Attended, item: int, labels: Any) -> tuple[Sequence[str], Sequence[str]]:
     """Return labels of the queries and of the keys: those that are given, where they are as many,
-    else numbers. Queries that are fewer than the keys of the same text are its last tokens.
+    else x1, x2, … Queries that are fewer than the keys of the same text are its last tokens.
     """
     *_, queries, keys = attended.shape
     names = list_labels(labels, item)
-    key_names = names if len(names) == keys else _numbers(keys)
+    key_names = names if len(names) == keys else numbered_tokens(keys).labels
     if attended.is_of_one_text:
         return key_names[keys - queries :], key_names
-    return names if len(names) == queries else _numbers(queries), key_names
-
-
-def _numbers(count: int) -> list[str]:
-    return [str(number) for number in range(1, count + 1)]
+    return names if len(names) == queries else numbered_tokens(queries).labels, key_names
 
 
 def list_labels(labels: Any, item: int) -> list[str]:
