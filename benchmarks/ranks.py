@@ -125,7 +125,7 @@ def cost_table() -> str:
         f"| tokens | heads | {' | '.join(names)} |",
         f"|---:|---:|{'---:|' * len(names)}",
     ]
-    for tokens in (16_384, 131_072, 1_000_000, 10_000_000):
+    for tokens in (131_072, 1_000_000, 10_000_000):
         for heads in (1, 12):
             costs = [of(tokens, width=WIDTH, heads=heads, layers=1) for _, of in machines]
             has_room = costs[-1].memory <= GPU_MEMORY

@@ -94,8 +94,9 @@ def test_numbers_may_go_into_a_pipe_that_ends(folder: Path) -> None:
     command = f"{sys.executable} -m attnviz listen --json program.py | head -1; echo $PIPESTATUS"
 
     done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=True
-    )
+        ["bash", "-c", command],
+        cwd=folder, capture_output=True, text=True, check=True, timeout=LONGEST,
+    )  # fmt: skip
 
     assert done.stdout.splitlines() == ["__main__ [] beside True", "0"]
     assert done.stderr == ""
