@@ -17,15 +17,7 @@ SDPA = "scaled_dot_product_attention"
 SDPA_ARGUMENTS = (
     "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa",
 )  # fmt: skip
-FUSED_NAMES = frozenset((
-    SDPA,
-    "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_flash_attention_for_cpu",
-    "_scaled_dot_product_efficient_attention",
-    "_scaled_dot_product_cudnn_attention",
-    "_scaled_dot_product_attention_math_for_mps",
-    "_scaled_dot_product_fused_attention_overrideable",
-))  # fmt: skip
+FUSED = "scaled_dot_product"  # in the names of torch's operations, one for each kernel
 # Those with tokens before heads, or with texts packed into one row.
 KERNEL_NAMES = frozenset(("_flash_attention_forward", "_efficient_attention_forward"))
 PACKAGES = ("flash_attn", "xformers", "torch_attn")

@@ -18,7 +18,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from attnviz.wings.listen.attended import Attended
 from attnviz.wings.listen.fused import (
-    FUSED_NAMES,
+    FUSED,
     KERNEL_NAMES,
     PACKAGES,
     SDPA,
@@ -96,7 +96,7 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs, name = kwargs or {}, plain_name(func)
         if name in NUMBER_READERS and isinstance(args[0], float | int):
             return args[0]  # a constant of a traced module, which comes here as a number
-        if torch.is_inference_mode_enabled() and name not in FUSED_NAMES and func._can_decompose():
+        if torch.is_inference_mode_enabled() and FUSED not in name and func._can_decompose():
             with self:  # its parts, which this mode would see otherwise
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
@@ -317,8 +317,10 @@ def in_backward_pass() -> bool:
 @cache
 def follower_of(func: Any) -> Callable[[Hearing, Operation], None] | None:
     """Return what notes an operation of this kind; None if nothing does."""
-    is_packaged = func._schema.name.split("::")[0].startswith(PACKAGES)
-    return Hearing.hear_packaged if is_packaged else FOLLOWERS.get(plain_name(func))
+    package, name = func._schema.name.split("::")[0], plain_name(func)
+    if FUSED in name:
+        return Hearing.hear_fused
+    return Hearing.hear_packaged if package.startswith(PACKAGES) else FOLLOWERS.get(name)
 
 
 def arguments_of(operation: Operation) -> dict[str, Any]:
@@ -327,7 +329,6 @@ def arguments_of(operation: Operation) -> dict[str, Any]:
 
 
 FOLLOWERS: Mapping[str, Callable[[Hearing, Operation], None]] = {
-    **dict.fromkeys(FUSED_NAMES, Hearing.hear_fused),
     **dict.fromkeys(KERNEL_NAMES, Hearing.hear_packaged),
     **dict.fromkeys(SOFTMAXES, Hearing.note_softmax),
     **dict.fromkeys(PRODUCTS, Hearing.note_product),

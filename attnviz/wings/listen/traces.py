@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import sqrt
+from math import isclose, sqrt
 from typing import Any
 
 import torch
@@ -30,7 +30,9 @@ def trace_attended(module: str, attended: Attended, item: int, labels: Any) -> T
     queries, keys = token_labels(attended, item, labels)
     if attended.queries is None or attended.keys is None:
         return _trace_weights(module, attended, item, queries, keys)
-    scale, settings = _scale_settings(attended)
+    # Queries are multiplied by what the program's scale is beside that of the settings.
+    is_unscaled = isclose(attended.scale, 1, rel_tol=SCALE_TOLERANCE)
+    factor = attended.scale if is_unscaled else attended.scale * sqrt(attended.queries.shape[-1])
     is_square = attended.shape[2] == attended.shape[3]
     is_causal = attended.mask is None and attended.first_position == 0 and is_square
     matrices = Matrices(
@@ -40,12 +42,13 @@ def trace_attended(module: str, attended: Attended, item: int, labels: Any) -> T
         items=attended.shape[0],
         heads=attended.shape[1],
         kv_heads=attended.keys.shape[1],
-        queries=attended.queries[item - 1].float() * scale,
+        queries=attended.queries[item - 1].float() * factor,
         keys=attended.keys[item - 1].float(),
         values=attended.values[item - 1].float(),
         mask=None if attended.bias is None else _of_item(attended.bias, item).float(),
         visible=None if is_causal else _visible(attended, item),
     )
+    settings = Settings(soft_cap=attended.soft_cap, scale=False if is_unscaled else None)
     settings = replace(settings, variant="causal" if is_causal else settings.variant)
     return _with_origin(trace(None, settings, given=matrices), module, attended.way)
 
@@ -85,17 +88,6 @@ def join_layers(traces: Sequence[Trace]) -> Trace:
         each.origin.operation for each in traces if isinstance(each.origin, FromProgram)
     )
     return _with_origin(replace(first, layers=layers), modules, " and ".join(ways))
-
-
-def _scale_settings(attended: Attended) -> tuple[float, Settings]:
-    """Return what queries are multiplied by, and the settings, so that scores are the program's."""
-    assert attended.queries is not None
-    usual, cap = 1 / sqrt(attended.queries.shape[-1]), attended.soft_cap
-    if abs(attended.scale - usual) < SCALE_TOLERANCE * usual:
-        return 1.0, Settings(soft_cap=cap)
-    if abs(attended.scale - 1) < SCALE_TOLERANCE:
-        return 1.0, Settings(soft_cap=cap, scale=False)
-    return attended.scale / usual, Settings(soft_cap=cap)
 
 
 def _of_item(tensor: Tensor, item: int) -> Tensor:
