@@ -216,12 +216,14 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # -- what is heard
 
-    def hear_fused(self, operation: Operation) -> None:
-        self.hear_whole(SDPA, arguments_of(operation), operation.result)
-
-    def hear_packaged(self, operation: Operation) -> None:
-        way = str(operation.func._schema.name)
-        self.hear_whole(way, arguments_of(operation), operation.result, attended_by_package)
+    def hear_operation(self, operation: Operation) -> None:
+        func, name, args, kwargs, result = operation
+        names = [argument.name for argument in func._schema.arguments]
+        arguments = dict(zip(names, args, strict=False)) | dict(kwargs)
+        if FUSED in name:
+            self.hear_whole(SDPA, arguments, result)
+        else:
+            self.hear_whole(str(func._schema.name), arguments, result, attended_by_package)
 
     def hear_whole(
         self, way: str, arguments: Mapping[str, Any], result: Any, read: Any = attended_by_name
@@ -318,18 +320,12 @@ def in_backward_pass() -> bool:
 def follower_of(func: Any) -> Callable[[Hearing, Operation], None] | None:
     """Return what notes an operation of this kind; None if nothing does."""
     package, name = func._schema.name.split("::")[0], plain_name(func)
-    if FUSED in name:
-        return Hearing.hear_fused
-    return Hearing.hear_packaged if package.startswith(PACKAGES) else FOLLOWERS.get(name)
-
-
-def arguments_of(operation: Operation) -> dict[str, Any]:
-    names = [argument.name for argument in operation.func._schema.arguments]
-    return dict(zip(names, operation.args, strict=False)) | dict(operation.kwargs)
+    is_whole = FUSED in name or package.startswith(PACKAGES)
+    return Hearing.hear_operation if is_whole else FOLLOWERS.get(name)
 
 
 FOLLOWERS: Mapping[str, Callable[[Hearing, Operation], None]] = {
-    **dict.fromkeys(KERNEL_NAMES, Hearing.hear_packaged),
+    **dict.fromkeys(KERNEL_NAMES, Hearing.hear_operation),
     **dict.fromkeys(SOFTMAXES, Hearing.note_softmax),
     **dict.fromkeys(PRODUCTS, Hearing.note_product),
     **dict.fromkeys(SPLITS, Hearing.note_splits),

@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from attnviz.wings.listen.attended import Attended
-from attnviz.wings.listen.flex import attended_by_flex, exchanging_flex
+from attnviz.wings.listen.fused import attended_by_flex, exchanging_flex
 from attnviz.wings.listen.hearing import Hearing, HearingSwitch
 from attnviz.wings.listen.modules import ModuleNames
 

@@ -48,8 +48,11 @@ def trace_attended(module: str, attended: Attended, item: int, labels: Any) -> T
         mask=None if attended.bias is None else _of_item(attended.bias, item).float(),
         visible=None if is_causal else _visible(attended, item),
     )
-    settings = Settings(soft_cap=attended.soft_cap, scale=False if is_unscaled else None)
-    settings = replace(settings, variant="causal" if is_causal else settings.variant)
+    settings = Settings(
+        variant="causal" if is_causal else Settings.variant,
+        soft_cap=attended.soft_cap,
+        scale=False if is_unscaled else None,
+    )
     return _with_origin(trace(None, settings, given=matrices), module, attended.way)
 
 
