@@ -107,6 +107,9 @@ def test_what_is_read_for_the_answer_is_framed_in_each_head_that_the_title_names
         row = result.layers[1].attended.mixing[head, 6]
         assert frames[name] == ((6, int(row.argmax()), int(row.argmax()) + 1),)
     assert frames_by_title(trace("bdacbda").view()) == {}
+    without_heads = trace(KEYS, model="agreement", without="L1H0,L1H1").view()
+    assert without_heads.headline.startswith("Without L1H0 and L1H1")
+    assert frames_by_title(without_heads) == {}
 
 
 def test_equal_rows_without_positions_are_framed_there_alone() -> None:

@@ -202,6 +202,10 @@ def view_parts(trace: Trace, choices: TraceChoices) -> View:
     query_grids = () if position is None else tuple(query_readings(trace, position))
     only_answers = tuple(parts or ()) == ANSWER_PARTS
     answers_finding = answers_title(trace, position, answers_alone=only_answers)
+    if not (answers_finding or parts) and position is None:
+        screen, picture = groups
+        cells = cells_in_title(trace)
+        groups = screen, [_with_marks(group, cells) for group in picture]
     explore, data = _explorer_and_data(trace, position)
     shared = shared_fields(
         trace,
@@ -303,8 +307,6 @@ def _screen_and_picture(
     if query is None:
         screen = part_groups(trace, show or _default_parts(trace))
         picture = add_role_titles(trace, equation_groups(trace, show or PICTURE_PARTS))
-        if not show:
-            picture = [_with_marks(group, cells_in_title(trace)) for group in picture]
     elif tuple(show or ()) == ANSWER_PARTS and drawing_way == "heatmap":
         screen = picture = [Group("prediction", (answer_bars(trace, query),))]
     elif show and drawing_way == "heatmap":

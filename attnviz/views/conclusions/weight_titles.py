@@ -280,10 +280,11 @@ def cells_in_title(trace: Trace) -> dict[str, tuple[int, int]]:
     """Return, by the name of a head, the cell of its map that the title is about: what the token
     that asks for an answer reads there. Empty under other titles."""
     facts = shown_weights(trace, None)
+    if facts.asked is None:  # as of most traces: the rest takes time
+        return {}
     finding = next(each for each in WEIGHT_FINDINGS if each.holds(facts))
     if finding.sentence is not _read_for_answer_title:
         return {}
-    assert facts.asked is not None
     assert facts.read_for_answer is not None
     (_, row), (heads, key) = facts.asked, facts.read_for_answer
     return {head.name: (row, key) for head in heads}
