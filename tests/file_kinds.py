@@ -39,9 +39,10 @@ FILE_KINDS = (
         ("text",),
     ),
     FileKind(
-        "lines of texts (`survey`, `--texts`, `learn --file`)",
+        "lines of texts (`survey`, `--texts`, `learn --file`, `listen --labels`)",
         (
             "wings.corpora.command",
+            "wings.listen.command",
             "traces.trained.batches",
             "learning.line_tasks",
         ),

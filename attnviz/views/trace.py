@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pkgutil import resolve_name
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -329,8 +330,8 @@ def _with_marks(group: Group, cells: Mapping[str, tuple[int, int]]) -> Group:
     """Return a group of weights with a frame around the cell of each head that is named."""
     by_title = {f"weights {name}".strip(): cell for name, cell in cells.items()}
 
-    def mark(panel: Grid) -> Grid:
-        if panel.title not in by_title:
+    def mark(panel: Any) -> Any:
+        if not isinstance(panel, Grid) or panel.title not in by_title:
             return panel
         row, column = by_title[panel.title]
         return replace(panel, marks=((row, column, column + 1),))

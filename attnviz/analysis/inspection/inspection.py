@@ -233,8 +233,8 @@ def inspect(
 
     >>> from attnviz import inspect
     >>> story = "The animal was tired because it slept"
-    >>> inspect(story, source="it", to="animal").view().headline
-    'In L4H4, "it" gives "animal" 49\\xa0% of its attention; the other tokens give it 13\\xa0%'
+    >>> inspect(story, source="it", to="animal").view().headline.split(";")[1]
+    ' the other tokens give "animal" 13\\xa0%'
     """
     settings_changes: dict[str, Any] = {**changes}
     options = {

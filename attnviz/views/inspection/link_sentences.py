@@ -119,8 +119,9 @@ def _link_amount_text(link: TokenLink, map_link: MapLink) -> str:
 
 
 def _link_base_text(link: TokenLink, map_link: MapLink) -> str:
-    query_name, key_name = _link_token_names(link)
-    receiver = key_name if query_name.casefold() == '"it"' else "it"  # not the query, but the key
+    (_, key_name), labels = _link_token_names(link), map_link.map.rows.tokens.labels
+    has_it = any(label.casefold() == "it" for label in labels)  # which "it" would seem to be
+    receiver = key_name if has_it else "it"
     text = base_text(link.token_query, map_link.map_row, link.column, receiver)
     return text or f"no third {link.options.unit} can attend to it"
 

@@ -366,8 +366,8 @@ def _hardly_any_change_sentence(sentences: TraceComparison) -> str:
 
 
 def _small_change_sentences(sentences: TraceComparison) -> Iterator[str]:
-    """Yield `no link of "it" to a shared word changes by more than 7.1 % of its attention`, if the
-    largest change of such a link in two sentences is that small."""
+    """Yield `no link from "it" to a shared word changes by more than 7.1 % of its attention`, if
+    the largest change of such a link in two sentences is that small."""
     change = sentences.link(sentences.heads[0])
     # rounded up to a tenth, so that the picture's two digits do not read as less
     percents = math.ceil(1000 * abs(change.after - change.before) - 1e-6) / 10
@@ -376,7 +376,7 @@ def _small_change_sentences(sentences: TraceComparison) -> Iterator[str]:
     links, rows = "no link between shared words", sentences.rows
     if sentences.query is not None:
         query = quoted_token(rows.tokens, rows.first[sentences.query])
-        links = f"no link of {query} to a shared word"
+        links = f"no link from {query} to a shared word"
     share = percent_text(percents / 100, digits=int(percents % 1 > 0))
     yield f"{links} changes by more than {share} of its attention"
 

@@ -23,9 +23,11 @@ from attnviz.wings.listen.traces import (
     list_labels,
     trace_attended,
 )
+from attnviz.wording.keywords import built_by, with_checked_arguments
 from attnviz.wording.words import and_list
 
 
+@with_checked_arguments
 def listen(
     model: nn.Module | None = None,
     *inputs: Any,
@@ -44,8 +46,17 @@ def listen(
     a list for each text of a batch, or a function of the model's inputs. `calls` of each module are
     kept at most, of `every` so many calls of the model the first, of each `module` whose name fits,
     and no more than `keep` of memory. `item` is the text of a batch that is shown, from 1.
+
+    >>> import torch
+    >>> from attnviz import listen
+    >>> heard = listen(torch.nn.TransformerEncoderLayer(8, 2), torch.zeros(3, 1, 8))
+    >>> heard[0].weights.shape
+    torch.Size([1, 2, 3, 3])
     """
     bounds = Bounds(calls=calls, every=every, module=module, bytes=parse_size(keep, opt.keep))
+    if not isinstance(model, nn.Module | None):
+        problem = f"the model is {model!r:.40}, and should be a torch.nn.Module"
+        raise AttnvizError(problem, "give one, or none, to hear all that is computed")
     heard = Heard(Listener(model, tokens, bounds), item)
     if inputs or keywords:
         if model is None:
@@ -74,8 +85,18 @@ class TracesByName(Mapping[str, Trace]):
         return "\n".join(f"{name}: {trace!r}" for name, trace in self.items())
 
 
+@built_by("attnviz.listen(model, x)")
 class Heard(Showable):
-    """What a program attended to, while one listened."""
+    """What a program attended to, while one listened.
+
+    >>> import torch
+    >>> from attnviz import listen
+    >>> with listen() as heard:
+    ...     x = torch.ones(1, 2, 4)
+    ...     y = torch.nn.functional.scaled_dot_product_attention(x, x, x)
+    >>> heard[0].weights.tolist()
+    [[[[0.5, 0.5], [0.5, 0.5]]]]
+    """
 
     def __init__(self, listener: Listener, item: int) -> None:
         self._listener, self.item = listener, item
