@@ -388,6 +388,8 @@ def test_no_value_of_any_option_is_refused_in_words_of_a_library(
 def test_no_option_is_refused_in_words_of_a_library_for_want_of_a_value(attnviz: Attnviz) -> None:
     for path, option in ALL_OPTIONS:
         name = option.opts[0]
+        if not name.startswith("--"):  # -m, as of python: letters take no =
+            continue
         result = attnviz(*path, f"{name}=yes" if option.is_flag else name)
         assert result.status == 2
         _assert_in_our_words(result.status, result.err)

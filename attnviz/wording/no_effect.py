@@ -86,7 +86,7 @@ NO_EFFECT: tuple[NoEffect, ...] = (
          commands="compare"),
     _row("mean", "where each side has one head, or other heads, it is shown in any case",
          commands="compare", beside="by given"),
-    _row("query", "only the curves are shown", beside="curves"),
+    _row("query scale", "only curves are shown, of scaled and unscaled scores", beside="curves"),
     _row("reference", "pictures of many values show them side by side, without differences",
          commands="compare", files="png svg pdf"),
     _row("colors numbers", "curves have no cells", beside="learn curves"),
