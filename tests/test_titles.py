@@ -112,6 +112,14 @@ def test_what_is_read_for_the_answer_is_framed_in_each_head_that_the_title_names
     assert frames_by_title(without_heads) == {}
 
 
+def test_a_map_with_too_many_cells_for_numbers_is_framed_without_them() -> None:
+    letters = "bdacbdaefghacbdghefabcdh" * 3
+    view = trace(letters[:60], model="induction").view()
+
+    assert frames_by_title(view)
+    assert b"<svg" in view.render(".svg", size="16:9")
+
+
 def test_equal_rows_without_positions_are_framed_there_alone() -> None:
     comparison = compare("the dog bites the man", by="positions", tokenizer="words")
 

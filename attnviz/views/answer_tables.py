@@ -182,7 +182,7 @@ def ways_answer_bars(
     position_text = _answer_position_text(predictions[0], ways[0][1].tokens, position)
     note = f"bar = probability of the answer {position_text.lower()}"
     if len(ways[0][1].tokens) <= MAX_QUOTED_TOKENS:
-        note += f" in “{ways[0][1].text}”"
+        note += f' in "{" ".join((ways[0][1].text or "").split())}"'
     measure, remarks = plain_axis("measure", ["probability"]), ("",) * len(order)
     bars = []
     for (name, _), row in zip(ways, probabilities, strict=True):

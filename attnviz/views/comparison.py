@@ -366,7 +366,7 @@ def _comparison_picture(heads: ComparedHeads, *, charts: bool) -> list[Group]:
 
 def _maps_suffice(comparison: Comparison) -> bool:
     """Whether the maps of one seed show what the title says: a picture then needs no curves."""
-    return comparison.by == "temperature" and not comparison.is_long
+    return comparison.by == "temperature" and comparison.query is None and not comparison.is_long
 
 
 def _alibi_note(comparison: Comparison, index: int) -> str:

@@ -373,7 +373,7 @@ def _panel_items(panels: PanelRows, boxes: Sequence[Box]) -> Items:
     for item in items:
         if isinstance(item, Panel):
             item = replace(item, fitting=fitting[item.grid.scale, item.grid.cells.shape])
-            if has_marks and item.number_size < EASY_NUMBERS * panels.style.smallest:
+            if has_marks and 0 < item.number_size < EASY_NUMBERS * panels.style.smallest:
                 item = replace(item, numbers=_marked_numbers(item))
         yield item
 

@@ -149,11 +149,11 @@ class AspectFacts:
             MaskShape(causal=False): [],
         }
         for way in self.comparison.alternatives:
-            shapes = find_mask_shapes(() if way.layer is None else [way.layer]).values()
-            for shape in shapes or [None]:
-                if shape not in names:
-                    return [], []
-                names[shape].append(f"'{way.name}'")
+            layer = way.layer
+            shape = None if layer is None else find_mask_shapes([layer])[layer.layer]
+            if shape not in names:
+                return [], []
+            names[shape].append(f"'{way.name}'")
         hiding, seeing = names.values()
         return hiding, seeing
 

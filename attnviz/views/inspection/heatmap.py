@@ -58,7 +58,7 @@ UNIT_CAPTIONS = {
     "sentence": "weights are summed over the tokens of a sentence that is read: long ones get more"
 }
 OVERVIEW_NOTE = "each map: rows attend to columns"
-BROAD_NOTE = "broad = entropy, as a share of the largest"
+BROAD_NOTE = "broad = entropy, as a share of the largest possible"
 GROUPS_NOTE = "heads of a group (kv) share their keys and values"
 WEIGHT_LETTERS_NOTE = "letters: by weight alone"  # where gradients, which may be below 0, are shown
 

@@ -285,9 +285,9 @@ def learned_curves(
     ]
     shares = (*lines, _moment_curve("accuracy", measures["accuracy"], plain=True))
     title = "scores and accuracy" if reading_scores else "accuracy"
-    note = (
-        f"{f'score = {SCORE_NOTE} · ' if reading_scores else ''}{title} {_held_out_text(learned)}"
-    )
+    note = f"{title} {_held_out_text(learned)}"
+    if reading_scores:
+        note = f"score = {SCORE_NOTE} · {note}"
     loss = (_moment_curve("loss", measures["loss"], plain=True),)
     return [
         Curves("loss", "step", steps, loss, "", ticks, moment_count),
