@@ -182,6 +182,27 @@ def einsum() -> Expected:
     return Expected(run, [softmax_of(queries.transpose(1, 2), keys.transpose(1, 2))])
 
 
+def in_order(scores: str, dimension: int) -> Expected:
+    """Scores with dimensions in another order, and a softmax over the one of the keys."""
+    queries, keys, values = (numbers(2, 5, HEADS, WIDTH, seed=seed) for seed in range(3))
+
+    def run() -> Tensor:
+        products = torch.einsum(f"bqhd,bkhd->{scores}", queries, keys) / sqrt(WIDTH)
+        return torch.einsum(f"{scores},bkhd->bqhd", products.softmax(dimension), values)
+
+    return Expected(run, [softmax_of(queries.transpose(1, 2), keys.transpose(1, 2))])
+
+
+def keys_first() -> Expected:
+    """Scores of keys on queries, with a softmax over the first."""
+    queries, keys, values = (numbers(2, HEADS, 5, WIDTH, seed=seed) for seed in range(3))
+
+    def run() -> Tensor:
+        return (keys @ queries.mT / sqrt(WIDTH)).softmax(-2).mT @ values
+
+    return Expected(run, [softmax_of(queries, keys)])
+
+
 def shared_values() -> Expected:
     """Keys and values that all heads share, by einsum: a product has the rows in another order."""
     queries, keys = numbers(2, HEADS, 5, WIDTH), numbers(2, 5, WIDTH, seed=1)
@@ -472,6 +493,10 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "a head by hand": hand_written_head,
     "einsum": einsum,
     "einsum, values that heads share": shared_values,
+    "einsum, heads after queries": partial(in_order, "bqhk", -1),
+    "einsum, heads last": partial(in_order, "bqkh", 2),
+    "einsum, items after keys": partial(in_order, "qkbh", 1),
+    "keys before queries": keys_first,
     "values before weights": values_first,
     "heads and items in one dimension": one_dimension_of_heads,
     "positions and a soft cap": with_positions_and_cap,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.utils.parametrizations import weight_norm
 
 import attnviz
 from attnviz.analysis.inspection.inspection import inspect
@@ -266,12 +268,36 @@ def test_calls_and_memory_are_bounded_and_what_is_dropped_is_counted() -> None:
     assert "at least 3 calls" in repr(heard_of(calls=2))
 
 
+EXPERTS = nn.Linear(DIM, 5)
+unit = partial(functional.normalize, dim=-1)
+
+
+def linear_attention() -> torch.Tensor:
+    """Features of queries and keys by a softmax, with heads."""
+    queries, keys, values = (
+        each.view(2, 5, HEADS, -1).transpose(1, 2)
+        for each in nn.Linear(DIM, 3 * DIM)(X).chunk(3, 2)
+    )
+    result: torch.Tensor = queries.softmax(-1) * 0.5 @ (keys.softmax(-2).mT @ values)
+    return result
+
+
 @pytest.mark.parametrize(
     ("compute", "reason"),
     [
         (lambda: X @ X.mT, "no softmax"),
         (lambda: nn.Linear(DIM, 9)(X).softmax(-1), "nothing is multiplied by its result"),
-        (lambda: (X @ X.mT).softmax(1) @ X, "another dimension"),
+        (lambda: (X @ X.mT).softmax(1) @ X, "sums over another dimension"),
+        (lambda: X.softmax(1).mT @ X, "another dimension"),
+        (lambda: X.softmax(-1) @ (X.softmax(-2).mT @ X), "as in linear attention"),
+        (lambda: linear_attention(), "as in linear attention"),
+        (lambda: EXPERTS(X).softmax(-1) @ X, "as that of a router"),
+        (lambda: (unit(X) @ unit(EXPERTS.weight).T).softmax(-1) @ X, "as that of a router"),
+        (lambda: weight_norm(nn.Linear(DIM, 5))(X).softmax(-1) @ X, "as that of a router"),
+        (
+            lambda: (unit(X) @ unit(EXPERTS.weight).T).softmax(-1) @ unit(EXPERTS.weight),
+            "multiplied with a parameter",
+        ),
         (lambda: (X @ X.mT).exp() / (X @ X.mT).exp().sum(-1, True) @ X, "rows that sum to 1"),
         (lambda: nn.Parameter(torch.ones(2, 5, 5)).softmax(-1) @ X, "its input is a parameter"),
     ],

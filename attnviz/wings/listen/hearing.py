@@ -50,9 +50,12 @@ RESHAPES = ("view", "_unsafe_view", "_reshape_alias")
 PRODUCTS_EXAMINED = 3  # of each module, for shares that no softmax made
 HEARD = "heard"
 NOT_MULTIPLIED = "nothing is multiplied by its result"
-OTHER_DIMENSION = "it runs over another dimension than the last"
+OTHER_DIMENSION = (
+    "it runs over another dimension than the last, and its input is no product of queries and keys"
+)
 OF_A_PARAMETER = "its input is a parameter"
 BY_A_PARAMETER = "it is multiplied with a parameter"
+LINEAR = "it is multiplied with a sum over all tokens, as in linear attention"
 
 
 class Operation(NamedTuple):
@@ -112,6 +115,14 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def is_learned(self, tensor: Tensor) -> bool:
         return isinstance(tensor, nn.Parameter) or self.origin_of(tensor) in self.parameter_memory
 
+    def note_learned(self, tensors: Sequence[Tensor], output: Tensor) -> None:
+        """Note that an operation on a parameter gave another, as one divided by its norm does."""
+        learned = [each for each in tensors if self.is_learned(each) and each.shape == output.shape]
+        others = (each for each in tensors if not self.is_learned(each))
+        if learned and all(0 in each.stride() or each.numel() < output.numel() for each in others):
+            self.origins[output] = self.origin_of(learned[0])
+            self.parameter_memory.add(self.origin_of(learned[0]))
+
     def note_splits(self, operation: Operation) -> None:
         for place, part in enumerate(operation.result):
             pick = partial_split(operation.func, place)
@@ -133,7 +144,8 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def note_change(self, operation: Operation) -> None:
         result = operation.result
         output = result[0] if isinstance(result, tuple) else result
-        tensors = (each for each in operation.args if isinstance(each, Tensor))
+        tensors = [each for each in operation.args if isinstance(each, Tensor)]
+        self.note_learned(tensors, output)
         source = next((each for each in tensors if each in self.lineages), None)
         if source is None:
             return
@@ -156,18 +168,19 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         (scores, dim, *_), weights = operation.args, operation.result
         lineage = self.lineages.get(scores)
         product = lineage if isinstance(lineage, Product) else None
-        softmax = Softmax(scores, weights, product, self.module_name())
+        module, shape = self.module_name(), tuple(weights.shape)
+        shares = Shares(softmax=Softmax(scores, weights, product, module, shape))
+        if self.is_learned(scores):
+            self.note_fate(shares.softmax, OF_A_PARAMETER)
+            return
+        self.note_fate(shares.softmax, NOT_MULTIPLIED)
         if dim not in (-1, scores.ndim - 1):
-            self.note_fate(softmax, OTHER_DIMENSION)
-        elif self.is_learned(scores):
-            self.note_fate(softmax, OF_A_PARAMETER)
-        else:
-            self.note_fate(softmax, NOT_MULTIPLIED)
-            self.lineages[weights] = Shares(softmax=softmax)
+            shares = replace(shares.turned(dim, -1), is_turned=True)
+        self.lineages[weights] = shares
 
     def note_fate(self, softmax: Softmax, fate: str) -> None:
         """Note why a softmax is no attention, or that it was heard, once for its module."""
-        place = softmax.module, tuple(softmax.weights.shape)
+        place = softmax.module, softmax.shape
         if self.fates.get(place) != HEARD:
             self.fates[place] = fate
 
@@ -178,19 +191,21 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             each if each.ndim == 3 else each[None] for each in (*sides, operation.result)
         )
         learned = self.is_learned(sides[0]), self.is_learned(sides[1])
+        product = Product(left, right, learned, self.origin_of(left))
         if isinstance(shares := self.lineages.get(sides[0]), Shares):
-            self.hear_softmax(shares, Mixture(left, right, result), learned[1])
+            fate = self.hear_softmax(shares, Mixture(left, right, result), sides[1])
         elif isinstance(shares := self.lineages.get(sides[1]), Shares):
-            turned = replace(shares, moves=(*shares.moves, Move("transpose", lambda t: t.mT)))
-            self.hear_softmax(turned, Mixture(right.mT, left.mT, result.mT), learned[0])
+            mirrored = replace(shares, moves=(*shares.moves, Move("transpose", lambda t: t.mT)))
+            fate = self.hear_softmax(mirrored, Mixture(right.mT, left.mT, result.mT), sides[0])
         else:
             if not any(learned):
                 self.note_other_shares(left)
             factor = float(operation.kwargs.get("alpha", 1))
             crossed = self.have_other_sources(*sides)
-            self.lineages[operation.result] = Product(
-                left, right, learned, self.origin_of(left), crossed=crossed, factor=factor
-            )
+            self.lineages[operation.result] = replace(product, crossed=crossed, factor=factor)
+            return
+        if fate == OTHER_DIMENSION:
+            self.lineages[operation.result] = replace(product, sums_tokens=True)
 
     def origin_of(self, tensor: Tensor) -> int:
         """Return which memory a tensor's numbers are in, or were copied from."""
@@ -239,18 +254,32 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         self.keep(module, replace(attended, crossed=self.have_other_sources(queries, keys)))
 
-    def hear_softmax(self, shares: Shares, mixture: Mixture, has_learned_values: bool) -> None:
-        """Keep a softmax whose result is multiplied with values, if it is an attention."""
+    def hear_softmax(self, shares: Shares, mixture: Mixture, values: Tensor) -> str:
+        """Keep a softmax whose result is multiplied with values, if it is an attention; return what
+        became of it.
+        """
         softmax = shares.softmax
         if softmax in self.heard or not self.wants(softmax.module):
-            return  # a softmax that is used twice is one attention
-        attended = BY_A_PARAMETER if has_learned_values else read_softmax(shares, mixture)
+            return HEARD  # a softmax that is used twice is one attention
+        attended = self.reason_against(shares, values) or read_softmax(shares, mixture)
         if isinstance(attended, str):
             self.note_fate(softmax, attended)
-            return
+            return attended
         self.heard.add(softmax)
         self.note_fate(softmax, HEARD)
         self.keep(softmax.module, attended)
+        return HEARD
+
+    def reason_against(self, shares: Shares, values: Tensor) -> str:
+        """Return why a softmax that is multiplied with these values is no attention, if that can be
+        told from where both come from.
+        """
+        product, source = shares.softmax.product, self.lineages.get(values)
+        if shares.is_turned and (product is None or any(product.learned)):
+            return OTHER_DIMENSION
+        if isinstance(source, Product) and source.sums_tokens:
+            return LINEAR
+        return BY_A_PARAMETER if self.is_learned(values) else ""
 
 
 class HearingSwitch(TorchFunctionMode):

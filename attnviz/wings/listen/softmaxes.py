@@ -30,17 +30,17 @@ MOVES = IN_ORDER | PICKS | frozenset(("transpose", "permute", "t", "select"))
 CHANGES = frozenset((
     "add", "sub", "mul", "div", "where", "masked_fill", "nan_to_num", "tril", "triu", "clamp",
     "clamp_min", "clamp_max", "maximum", "minimum", "dropout", "native_dropout", "fill", "copy",
-    "index_put", "masked_scatter", "tanh", "exp",
+    "index_put", "masked_scatter", "tanh", "exp", "_weight_norm_interface",
 ))  # fmt: skip
 PRODUCTS = {"bmm": 0, "mm": 0, "baddbmm": 1, "addmm": 1, "addbmm": 1}  # where the operands begin
 BIAS_TOLERANCE = 2e-2  # relative to the largest score: that of numbers of 16 bits
 EXACT = 1e-4  # scores that differ by so little have the same weights
 WEIGHT_TOLERANCE = 1e-2
 CUT = "its result was moved or cut before it was multiplied"
-NOT_SUMMED = "what it is multiplied with is not summed over the numbers of its rows"
+NOT_SUMMED = "the product with it sums over another dimension than the softmax"
 BELOW_0 = "it was changed to numbers below 0 before it was multiplied"
 LEARNED_KEYS = (
-    "the numbers of its rows are those of a parameter, as those of a router or of classes"
+    "its input is tokens times a parameter, as that of a router, of classes or of features"
 )
 
 
@@ -70,6 +70,7 @@ class Product:
     moves: tuple[Move, ...] = ()
     factor: float = 1.0
     soft_cap: float | None = None
+    sums_tokens: bool = False  # whether `left` is a softmax over tokens, as in linear attention
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -104,6 +105,14 @@ class Softmax:
     weights: Tensor  # its result
     product: Product | None  # what its input was made of, if that is known
     module: str
+    shape: tuple[int, ...]  # in the program
+
+    def with_dimension(self, dimension: int, place: int) -> Softmax:
+        """The same with a dimension at another place."""
+        move = Move("movedim", lambda tensor: tensor.movedim(dimension, place))
+        product = self.product and replace(self.product, moves=(*self.product.moves, move))
+        scores, weights = move.operation(self.scores), move.operation(self.weights)
+        return replace(self, scores=scores, weights=weights, product=product)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -114,6 +123,13 @@ class Shares:
     moves: tuple[Move, ...] = ()
     dropout: bool = False
     changed: bool = False  # otherwise: by a gate, or by adding another softmax
+    is_turned: bool = False  # whether the softmax runs over another dimension than the last
+
+    def turned(self, dimension: int, place: int) -> Shares:
+        """The same with a dimension of the softmax elsewhere, moved back for what follows."""
+        back = Move("movedim", lambda tensor: tensor.movedim(place, dimension))
+        softmax = self.softmax.with_dimension(dimension, place)
+        return replace(self, softmax=softmax, moves=(back, *self.moves))
 
 
 Lineage = Product | Shares
@@ -143,33 +159,39 @@ class Operands(NamedTuple):
 
     queries: Float[Tensor, "matrix query width"]
     keys: Float[Tensor, "matrix key width"]
-    has_learned_keys: bool
 
 
 def find_operands(
     product: Product, moved: tuple[int, ...], scores: tuple[int, int, int]
-) -> Operands | None:
-    """Return what scores [matrix query key] are products of; None if the product was moved so that
-    they are in another order, but transposed. `moved` is their shape in the program.
+) -> Operands | str | None:
+    """Return what scores [matrix query key] are products of, or why they are no attention's; None
+    if the product was moved so that they are in another order, but transposed. `moved` is their
+    shape in the program.
     """
     (matrices, rows, columns), (heads, count, keys) = product.shape, scores
     if keeps_order(product.moves):  # the usual case takes no time
         is_in_order = prod(scores) == prod(product.shape)
+        if is_in_order and product.learned[1] and keys == columns > 1:
+            return LEARNED_KEYS
     else:
         places = positions_after(product.shape, product.moves, moved)
         if places is None or places.numel() != prod(scores):
             return None
+        for is_learned, of_token in zip(
+            product.learned[::-1], (places // columns, places % columns), strict=True
+        ):
+            if is_learned and keys > 1 and bool((of_token == of_token[..., :1]).all()):
+                return LEARNED_KEYS
         before = torch.arange(prod(product.shape)).view(product.shape)
         is_in_order = torch.equal(places.flatten(), before.flatten())
         if torch.equal(places.reshape(scores), before.mT):
-            return Operands(product.right.mT, product.left, product.learned[0])
+            return Operands(product.right.mT, product.left)
     if not is_in_order or keys != columns or rows % count:
         return None
     owners = torch.arange(heads) // (rows // count)
     return Operands(
         product.left.reshape(heads, count, -1),
         product.right.mT if heads == matrices else product.right.mT[owners],
-        product.learned[1],
     )
 
 
@@ -207,6 +229,8 @@ def read_softmax(shares: Shares, mixture: Mixture) -> Attended | str:
     count = lead[-1] if lead and moved[1] != 1 else 1
     owners = (order // moved[1]).view(-1, count)
     if bool((owners != owners[:, :1]).any()):
+        if (place := dimension_of_queries(owners.view(lead))) is not None:
+            return read_softmax(shares.turned(place, -2), mixture)
         owners = owners.view(-1, 1)
     heads, count = owners.shape
 
@@ -224,14 +248,22 @@ def read_softmax(shares: Shares, mixture: Mixture) -> Attended | str:
         outputs=in_softmax_order(mixture.result),
         dropout=shares.dropout,
     )
-    if softmax.product is not None and is_whole and not shares.changed:
+    if softmax.product is not None:
         scores = tuple(softmax.scores.shape)
         operands = find_operands(softmax.product, scores, (heads, count, last))
-        if operands is not None and operands.has_learned_keys:
-            return LEARNED_KEYS
-        if operands is not None:
+        if isinstance(operands, str):
+            return operands
+        if operands is not None and is_whole and not shares.changed:
             attended = _with_operands(attended, operands, softmax.product, softmax.scores)
     return attended.with_items(tuple(lead) if count == 1 and lead[-1:] != [1] else tuple(lead[:-1]))
+
+
+def dimension_of_queries(owners: Int[Tensor, "*lead"]) -> int | None:
+    """Return the last dimension along which rows of a softmax have the same values."""
+    for place in reversed(range(owners.ndim)):
+        if owners.shape[place] > 1 and bool((owners == owners.narrow(place, 0, 1)).all()):
+            return place
+    return None
 
 
 def _with_operands(
