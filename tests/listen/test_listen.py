@@ -15,6 +15,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 import attnviz
 from attnviz.analysis.inspection.inspection import inspect
+from attnviz.errors import Note
 from attnviz.views.settings_line import settings_line
 from tests.conftest import ROOT
 from tests.listen.programs import DIM, HEADS, PROGRAMS, module_of, numbers
@@ -239,15 +240,38 @@ def test_labels_may_be_a_function_of_the_inputs_or_a_list_for_each_text() -> Non
     assert heard.with_item(2)[0].tokens.labels == ("three", "four")
 
 
-def test_labels_that_fit_nothing_are_refused() -> None:
+def test_labels_that_fit_nothing_are_left_out_with_a_note() -> None:
     module = module_of(batch_first=True)
-    with attnviz.listen(module, tokens=["one", "two"]) as heard:
-        module(X, X, X)
+    heard = attnviz.listen(module, X, X, X, tokens=["one", "two"])
 
-    with pytest.raises(
-        attnviz.AttnvizError, match="there are 2 labels, and no attention of 2 tokens"
-    ):
-        heard.traces["MultiheadAttention"]
+    with pytest.warns(Note, match="2 labels cannot stand for the 5 tokens"):
+        assert heard[0].tokens.labels == ("x1", "x2", "x3", "x4", "x5")
+
+
+@pytest.mark.parametrize("labels", ["a b c d e", torch.arange(5), [*range(5)], [[*"abcde"]] * 2])
+def test_labels_may_be_a_text_or_numbers(labels: Any) -> None:
+    module = module_of(batch_first=True)
+    heard = attnviz.listen(module, X, X, X, tokens=labels)
+
+    assert "".join(heard[0].tokens.labels) in ("abcde", "01234")
+
+
+@pytest.mark.parametrize(
+    ("choice", "hint"),
+    [
+        ({"calls": 0}, "try calls=1"),
+        ({"every": -1}, "try every=1"),
+        ({"item": 0}, "try item=1"),
+        ({"keep": "much"}, 'try keep="100MB"'),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused_before_the_program_runs(
+    choice: Any, hint: str
+) -> None:
+    with pytest.raises(attnviz.AttnvizError) as refusal:
+        attnviz.listen(**choice)
+
+    assert refusal.value.hint == hint
 
 
 def test_calls_and_memory_are_bounded_and_what_is_dropped_is_counted() -> None:
@@ -265,7 +289,7 @@ def test_calls_and_memory_are_bounded_and_what_is_dropped_is_counted() -> None:
     assert len(heard_of(module="nothing*")) == 0
     one_call = 4 * X.numel() * X.element_size()
     assert len(heard_of(keep=f"{2 * one_call // 1000 + 1}kB")) == 2
-    assert "at least 3 calls" in repr(heard_of(calls=2))
+    assert "not kept: 3 calls or more (calls, every and keep bound" in repr(heard_of(calls=2))
 
 
 EXPERTS = nn.Linear(DIM, 5)
@@ -307,7 +331,7 @@ def test_silence_has_a_reason(compute: Any, reason: str) -> None:
         compute()
 
     with pytest.raises(attnviz.AttnvizError) as refusal:
-        heard.save("view.html")
+        heard[0]
     assert str(refusal.value) == "nothing attended"
     assert reason in refusal.value.hint
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ import typer
 from attnviz.cli import output
 from attnviz.cli.messages import print_message
 from attnviz.cli.options import accept_options
-from attnviz.errors import AttnvizError
+from attnviz.errors import AttnvizError, warn_with_note
 from attnviz.machine import environment, files
 from attnviz.options.option import CommandOptions, option_class, option_group, options_under
 from attnviz.options.output import DeliveryOptions
@@ -66,7 +67,7 @@ class ListenOptions(ListeningOptions, DeliveryOptions, CommandOptions):
     """The options of `attnviz listen`."""
 
 
-@accept_options(without=("query", "limit", "numbers"))
+@accept_options(without=("query", "limit", "numbers", "json", "full"))
 def listen_command(options: ListenOptions) -> None:
     """Run a PyTorch program, and show every attention inside it.
 
@@ -96,22 +97,25 @@ def listen_command(options: ListenOptions) -> None:
         item=options.item,
     )
 
-    def deliver(*, may_refuse: bool) -> None:
-        """Show what was heard; without `may_refuse`, a problem with that is no error."""
+    def deliver() -> None:
         heard.__exit__()
-        try:
-            deliver_heard(heard, options)
-        except AttnvizError as error:
-            if may_refuse:
-                raise
-            print_message(str(error), prefix="note: ")
-            print_message(error.hint, prefix=" hint: ")
+        deliver_heard(heard, options)
 
     heard.__enter__()
-    status = run_to_end(program, partial(deliver, may_refuse=False))
-    deliver(may_refuse=not status)  # the program's own error is the status
-    if status:
+    status = run_to_end(program, partial(with_errors_as_notes, deliver))
+    if status:  # the program's own error is the status
+        with_errors_as_notes(deliver)
         raise typer.Exit(status)
+    deliver()
+
+
+def with_errors_as_notes(function: Callable[[], None]) -> None:
+    """Call a function; an error is a note, as the exit status is the program's own."""
+    try:
+        function()
+    except AttnvizError as error:
+        print_message(str(error), prefix="note: ")
+        print_message(error.hint, prefix=" hint: ")
 
 
 def deliver_heard(heard: Heard, options: ListenOptions) -> None:
@@ -120,8 +124,14 @@ def deliver_heard(heard: Heard, options: ListenOptions) -> None:
     """
     from attnviz.wings.listen.heard import numbered_path
 
-    heard.refuse_silence()
-    if not options.out and not options.json:
+    if not heard.calls:
+        with_errors_as_notes(heard.refuse_silence)
+        return
+    items = max(call.items for call in heard.calls.values())
+    if options.item > items:
+        warn_with_note(f"there is no text {options.item} in a batch of {items}; text 1 is shown")
+        heard = heard.with_item(1)
+    if not options.out:
         for line in [*([options.title] if options.title else []), *heard.lines()]:
             print_message(line)
         print_message(f"all heads as a page: {page_command(options)}")

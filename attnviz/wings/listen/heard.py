@@ -11,11 +11,11 @@ from typing import Any
 from torch import nn
 
 from attnviz.analysis.inspection.inspection import Inspection, inspect
-from attnviz.errors import AttnvizError, opt
+from attnviz.errors import AttnvizError, opt, warn_with_note
 from attnviz.machine.memory import parse_size
 from attnviz.traces.result import Showable
 from attnviz.traces.trace import Trace
-from attnviz.wings.listen.listening import Bounds, Call, Listener
+from attnviz.wings.listen.listening import Bounds, Call, Listener, mark_of, refuse_below_1
 from attnviz.wings.listen.report import heard_lines, reasons_for_silence
 from attnviz.wings.listen.traces import (
     difference_from_outputs,
@@ -24,7 +24,7 @@ from attnviz.wings.listen.traces import (
     trace_attended,
 )
 from attnviz.wording.keywords import built_by, with_checked_arguments
-from attnviz.wording.words import and_list
+from attnviz.wording.words import and_list, counted, or_list
 
 
 @with_checked_arguments
@@ -53,7 +53,9 @@ def listen(
     >>> heard[0].weights.shape
     torch.Size([1, 2, 3, 3])
     """
-    bounds = Bounds(calls=calls, every=every, module=module, bytes=parse_size(keep, opt.keep))
+    refuse_below_1(calls=calls, every=every, item=item)
+    size = parse_size(keep, mark_of("keep"))
+    bounds = Bounds(calls=calls, every=every, module=module, bytes=size)
     if not isinstance(model, nn.Module | None):
         problem = f"the model is {model!r:.40}, and should be a torch.nn.Module"
         raise AttnvizError(problem, "give one, or none, to hear all that is computed")
@@ -130,14 +132,13 @@ class Heard(Showable):
         """Return the Trace of a call; refuse a name that is not there, and an item."""
         calls = self.calls
         if name not in calls:
-            self.refuse_silence()
             raise AttnvizError(
                 f"nothing was heard in {name!r}", f"the names are: {', '.join(calls)}"
             )
         if name not in self._traces:
-            self.refuse_misfit_labels()
+            self.warn_of_misfit_labels()
             call = calls[name]
-            if not 1 <= self.item <= call.items:
+            if self.item > call.items:
                 raise AttnvizError(
                     f"there is no item {self.item} in a batch of {call.items}",
                     f"give {opt.item:{call.items}}",
@@ -148,6 +149,7 @@ class Heard(Showable):
 
     def with_item(self, item: int) -> Heard:
         """Return the same of another text of the batch, from 1."""
+        refuse_below_1(item=item)
         return Heard(self._listener, item)
 
     def difference(self, name: str) -> float | None:
@@ -167,6 +169,7 @@ class Heard(Showable):
 
     def __getitem__(self, key: Any) -> Any:
         """Return a Trace by its place or its name, `heard[0]`, or several: `heard[:3]`."""
+        self.refuse_silence()
         names = key if isinstance(key, str) else list(self.calls)[key]
         is_one = isinstance(names, str)
         return self.trace_of(names) if is_one else [self.trace_of(name) for name in names]
@@ -192,17 +195,15 @@ class Heard(Showable):
             problem, hint = reasons_for_silence(self._listener)
             raise AttnvizError(problem, hint)
 
-    def refuse_misfit_labels(self) -> None:
-        """Refuse labels that are as many as the tokens of no attention."""
+    def warn_of_misfit_labels(self) -> None:
+        """Say once that labels are as many as the tokens of no attention."""
         calls = self._listener.calls
         sizes = {size for call in calls for size in call.attended.shape[2:]}
-        counts = {len(list_labels(each.labels, self.item)) for each in calls if each.labels}
-        if counts and not counts & sizes:
-            count = min(counts)
-            raise AttnvizError(
-                f"there are {count} labels, and no attention of {count} tokens was heard",
-                f"those that were have {', '.join(map(str, sorted(sizes)))} tokens",
-                about="tokens",
+        counts = {len(list_labels(call.labels, self.item)) for call in calls} - {0}
+        if counts and not counts & sizes and not self._traces:
+            labels, tokens = counted(min(counts), "label"), or_list([*map(str, sorted(sizes))])
+            warn_with_note(
+                f"{labels} cannot stand for the {tokens} tokens that were heard: they are numbered"
             )
 
     def save(self, *paths: str | Path, title: str | None = None, **choices: Any) -> None:

@@ -80,7 +80,7 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.module_name, self.wants, self.keep = module_name, wants, keep
         self.lineages: Any = WeakIdKeyDictionary()
-        self.parameter_memory: set[int] = set()  # of parameters that were moved or copied
+        self.learned: Any = WeakIdKeyDictionary()  # made of a parameter alone
         self.origins: Any = WeakIdKeyDictionary()  # of copies: the storage that was copied
         self.fates: dict[tuple[str, tuple[int, ...]], str] = {}  # of softmaxes, by module and shape
         self.products: Counter[str] = Counter()
@@ -113,15 +113,18 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     # -- what is followed
 
     def is_learned(self, tensor: Tensor) -> bool:
-        return isinstance(tensor, nn.Parameter) or self.origin_of(tensor) in self.parameter_memory
+        return isinstance(tensor, nn.Parameter) or tensor in self.learned
 
     def note_learned(self, tensors: Sequence[Tensor], output: Tensor) -> None:
-        """Note that an operation on a parameter gave another, as one divided by its norm does."""
-        learned = [each for each in tensors if self.is_learned(each) and each.shape == output.shape]
-        others = (each for each in tensors if not self.is_learned(each))
-        if learned and all(0 in each.stride() or each.numel() < output.numel() for each in others):
-            self.origins[output] = self.origin_of(learned[0])
-            self.parameter_memory.add(self.origin_of(learned[0]))
+        """Note a result that is made of a parameter alone, as one divided by its norm is."""
+        is_learned = [self.is_learned(each) for each in tensors]
+        if not any(is_learned):
+            return
+        sizes = [0 if 0 in each.stride() else each.numel() for each in tensors]
+        least = max(size for size, learned in zip(sizes, is_learned, strict=True) if learned)
+        others = (size for size, learned in zip(sizes, is_learned, strict=True) if not learned)
+        if least == output.numel() > max(others, default=0):
+            self.learned[output] = True
 
     def note_splits(self, operation: Operation) -> None:
         for place, part in enumerate(operation.result):
@@ -130,8 +133,8 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def note_move(self, operation: Operation) -> None:
         func, name, (source, *rest), kwargs, moved = operation
-        if isinstance(source, nn.Parameter):
-            self.parameter_memory.add(memory_of(source))
+        if self.is_learned(source):
+            self.learned[moved] = True
         if name in COPIES or source in self.origins:
             self.origins[moved] = self.origin_of(source)
         lineage = self.lineages.get(source)

@@ -11,12 +11,36 @@ from typing import Any
 
 from torch import nn
 
+from attnviz.errors import AttnvizError, opt
 from attnviz.wings.listen.attended import Attended
 from attnviz.wings.listen.fused import attended_by_flex, exchanging_flex
 from attnviz.wings.listen.hearing import Hearing, HearingSwitch
 from attnviz.wings.listen.modules import ModuleNames
+from attnviz.wording.commands import python_value
+from attnviz.wording.surfaces import Mark, Surface, current_surface
 
 FULL_AFTER = 3  # calls in a row of an outermost module of which nothing could be kept
+
+
+class Keyword(Mark):
+    """An option in a message as Python writes it: those of listening are in no table."""
+
+    def __format__(self, value: str) -> str:
+        if not value or value.startswith("is "):
+            return f"{self.name} {value}".rstrip()
+        return f"{self.name}={python_value(self.name, value)}"
+
+
+def mark_of(name: str) -> Mark:
+    """Return what stands for an option of listening in messages."""
+    return Keyword(name) if current_surface() is Surface.PYTHON else opt[name]
+
+
+def refuse_below_1(**numbers: int | None) -> None:
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            problem = f"{mark_of(name):is {number}}, and must be at least 1"
+            raise AttnvizError(problem, f"try {mark_of(name):1}", about=name)
 
 
 @dataclass(frozen=True, kw_only=True)

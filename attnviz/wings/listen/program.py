@@ -39,7 +39,9 @@ class Program:
                     "give a name as after python -m, or a file without -m",
                 ) from None
         else:
-            files.refuse_missing_file(Path(self.name), "run (a module comes after -m)")
+            main = Path(self.name, "__main__.py")
+            path = main if main.is_file() else Path(self.name)
+            files.refuse_missing_file(path, "run (a module comes after -m)")
 
     def run(self) -> None:
         """Run it as `python PROGRAM …` or `python -m PROGRAM …` would."""
@@ -47,8 +49,10 @@ class Program:
         if self.is_module:
             runpy.run_module(self.name, run_name="__main__", alter_sys=True)
             return
-        sys.path.insert(0, str(Path(self.name).resolve().parent))
-        runpy.run_path(self.name, run_name="__main__")
+        path = Path(self.name).resolve()
+        if path.is_file():  # else a folder, which is put there as it is run
+            sys.path.insert(0, str(path.parent))
+        runpy.run_path(os.path.abspath(self.name), run_name="__main__")  # noqa: PTH100
 
 
 def run_to_end(program: Program, before_exit: Callable[[], object]) -> int:

@@ -11,9 +11,10 @@ from attnviz.errors import shorten_text
 from attnviz.machine.memory import format_size
 from attnviz.wings.listen.attended import Attended
 from attnviz.wings.listen.hearing import HEARD
-from attnviz.wings.listen.listening import Listener
+from attnviz.wings.listen.listening import Listener, mark_of
 from attnviz.wording.numbers import share_text
-from attnviz.wording.words import counted, shape_text
+from attnviz.wording.surfaces import in_words
+from attnviz.wording.words import and_list, counted, shape_text
 
 if TYPE_CHECKING:
     from attnviz.wings.listen.heard import Heard
@@ -23,6 +24,7 @@ MAX_ROWS = 60
 MIN_NAME_COLUMNS = 12
 COLUMNS = ("module", "tokens", "heads", "kind", "strongest pattern")
 OTHER_THREAD = "modules ran in another thread"
+PROGRAMS = "the program's outputs"
 NO_PATTERN = "none stands out"
 
 
@@ -100,8 +102,8 @@ def check_lines(heard: Heard) -> list[str]:
     largest = max((each for each in differences if each is not None), default=None)
     lines = []
     if largest is not None:
-        size = f"{largest:.1e} of the largest" if largest else "nothing"
-        lines.append(f"weights · values differ from the program's outputs by {size}")
+        size = f"differ from {PROGRAMS} by {largest:.1e} of the largest"
+        lines.append(f"weights · values {size if largest else f'are exactly {PROGRAMS}'}")
     if any(call.attended.dropout for call in heard.calls.values()):
         lines.append("with dropout, the weights are those before it, and outputs are not compared")
     return lines
@@ -112,8 +114,9 @@ def dropped_lines(listener: Listener) -> list[str]:
     lines = []
     if listener.dropped:
         calls = counted(sum(listener.dropped.values()), "call")
-        at_least = "at least " if listener.has_ended else ""
-        lines.append(f"not kept: {at_least}{calls} (calls, every and keep say how many are)")
+        more = " or more" if listener.has_ended else ""
+        bounds = and_list([in_words(f"{mark_of(name)}") for name in ("calls", "every", "keep")])
+        lines.append(f"not kept: {calls}{more} ({bounds} bound what is kept)")
     if listener.names.has_other_threads:
         lines.append(f"{OTHER_THREAD}, too, where nothing can be heard")
     return lines

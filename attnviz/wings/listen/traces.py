@@ -118,10 +118,10 @@ def token_labels(attended: Attended, item: int, labels: Any) -> tuple[Sequence[s
     return names if len(names) == queries else numbered_tokens(queries).labels, key_names
 
 
-def list_labels(labels: Any, item: int) -> list[str]:
-    """Return the labels of one item: of a list for all, or of a list of lists."""
-    if labels is None:
-        return []
+def list_labels(given: Any, item: int) -> list[str]:
+    """Return the labels of one item: of a text, of a list for all, or of a list of lists."""
+    labels = given.tolist() if isinstance(given, Tensor) else () if given is None else given
+    labels = labels.split() if isinstance(labels, str) else list(labels)
     if labels and all(isinstance(each, (list, tuple)) for each in labels):
         labels = labels[min(item, len(labels)) - 1]
     return [str(each) for each in labels]
