@@ -184,7 +184,7 @@ class Heard(Showable):
             sides = trace.tokens.labels, trace.keys.labels, is_cross
             groups.setdefault((sides, is_causal, trace.weights_alone), []).append(name)
         texts = [
-            HeardText(tuple(names), join_layers([self.traces[name] for name in names]))
+            HeardText(tuple(names), join_layers({name: self.traces[name] for name in names}))
             for names in groups.values()
         ]
         return tuple(sorted(texts, key=lambda text: -len(text.names)))

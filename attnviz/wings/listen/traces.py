@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isclose, sqrt
 from typing import Any
@@ -18,7 +18,6 @@ from attnviz.traces.origin import FromMatrices, FromProgram, FromWeights
 from attnviz.traces.settings import Settings
 from attnviz.traces.trace import Trace
 from attnviz.wings.listen.attended import Attended
-from attnviz.wording.words import counted
 
 SCALE_TOLERANCE = 1e-4
 
@@ -78,19 +77,32 @@ def _trace_weights(
     return from_weights((attended.weights,), sides[0], keys=sides[1], item=item, name=module)
 
 
-def join_layers(traces: Sequence[Trace]) -> Trace:
-    """Return one Trace with the layers of several, which have the same tokens."""
-    first = traces[0]
+def join_layers(traces: Mapping[str, Trace]) -> Trace:
+    """Return one Trace with the layers of several, by their names, which have the same tokens."""
+    first = next(iter(traces.values()))
     if len(traces) == 1:
         return first
-    layers = tuple(replace(each.layers[0], layer=at) for at, each in enumerate(traces))
-    modules, origin = counted(len(traces), "call"), first.origin
+    layers = tuple(replace(each.layers[0], layer=at) for at, each in enumerate(traces.values()))
+    joint, origin = replace(first, layers=layers), first.origin
     if isinstance(origin, FromWeights):
-        return replace(first, layers=layers, origin=replace(origin, name=modules))
-    ways = dict.fromkeys(
-        each.origin.operation for each in traces if isinstance(each.origin, FromProgram)
-    )
-    return _with_origin(replace(first, layers=layers), modules, " and ".join(ways))
+        return replace(joint, origin=replace(origin, name=joint_name([*traces])))
+    origins = (each.origin for each in traces.values())
+    ways = dict.fromkeys(each.operation for each in origins if isinstance(each, FromProgram))
+    return _with_origin(joint, joint_name([*traces]), " and ".join(ways))
+
+
+def joint_name(names: Sequence[str]) -> str:
+    """Return one name for several modules.
+
+    >>> joint_name(["layers.0.attn", "layers.1.attn"]), joint_name(["encode", "decode", "mix"])
+    ('layers.*.attn', 'encode and 2 more')
+    """
+    parts = [name.split(".") for name in names]
+    columns = [{*column} for column in zip(*parts, strict=False)]
+    is_alike = len({*map(len, parts)}) == 1
+    if is_alike and all(len(each) == 1 or all(map(str.isdigit, each)) for each in columns):
+        return ".".join("*" if len(each) > 1 else min(each) for each in columns)
+    return f"{names[0]} and {len(names) - 1} more"
 
 
 def _of_item(tensor: Tensor, item: int) -> Tensor:
