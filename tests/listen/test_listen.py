@@ -310,7 +310,7 @@ def linear_attention() -> torch.Tensor:
     ("compute", "reason"),
     [
         (lambda: X @ X.mT, "no softmax"),
-        (lambda: nn.Linear(DIM, 9)(X).softmax(-1), "nothing is multiplied by its result"),
+        (lambda: nn.Linear(DIM, 9)(X).softmax(-1), "no product with its result was seen"),
         (lambda: (X @ X.mT).softmax(1) @ X, "sums over another dimension"),
         (lambda: X.softmax(1).mT @ X, "another dimension"),
         (lambda: X.softmax(-1) @ (X.softmax(-2).mT @ X), "as in linear attention"),

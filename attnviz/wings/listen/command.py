@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -101,6 +102,8 @@ def listen_command(options: ListenOptions) -> None:
         heard.__exit__()
         deliver_heard(heard, options)
 
+    # The hooks are those that tell the names of modules; a compiled module may have them twice.
+    warnings.filterwarnings("ignore", message=r"Using `torch\.compile\(module\)` when there are")
     heard.__enter__()
     status = run_to_end(program, partial(with_errors_as_notes, deliver))
     if status:  # the program's own error is the status

@@ -49,7 +49,7 @@ NUMBER_READERS = ("item", "_local_scalar_dense")
 RESHAPES = ("view", "_unsafe_view", "_reshape_alias")
 PRODUCTS_EXAMINED = 3  # of each module, for shares that no softmax made
 HEARD = "heard"
-NOT_MULTIPLIED = "nothing is multiplied by its result"
+NOT_MULTIPLIED = "no product with its result was seen"
 OTHER_DIMENSION = (
     "it runs over another dimension than the last, and its input is no product of queries and keys"
 )

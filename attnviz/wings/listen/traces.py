@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isclose, sqrt
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnviz.errors import Note
 from attnviz.tokens.tokens import numbered_tokens
 from attnviz.traces.external.from_weights import from_weights
 from attnviz.traces.from_text import trace
@@ -52,7 +54,10 @@ def trace_attended(module: str, attended: Attended, item: int, labels: Any) -> T
         soft_cap=attended.soft_cap,
         scale=False if is_unscaled else None,
     )
-    return _with_origin(trace(None, settings, given=matrices), module, attended.way)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Note)  # of long texts: names options that listening lacks
+        given = trace(None, settings, given=matrices)
+    return _with_origin(given, module, attended.way)
 
 
 def _with_origin(heard: Trace, module: str, way: str) -> Trace:
