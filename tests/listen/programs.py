@@ -269,6 +269,18 @@ def pooling() -> Expected:
     return Expected(run, [weights[:, None, None].detach()])
 
 
+def pooling_over_the_first_dimension() -> Expected:
+    """Weights of tokens below each other, [item token 1], from scores that are no product."""
+    torch.manual_seed(4)
+    score, x = nn.Linear(DIM, 1), numbers(2, 5, DIM)
+
+    def run() -> Any:
+        return score(torch.tanh(x)).softmax(dim=1).transpose(1, 2) @ x
+
+    weights = torch.softmax((torch.tanh(x).double() @ score.weight.double().T).squeeze(-1), -1)
+    return Expected(run, [weights[:, None, None].detach()])
+
+
 def additive() -> Expected:
     """Scores that are no product of queries and keys."""
     torch.manual_seed(4)
@@ -501,6 +513,7 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "heads and items in one dimension": one_dimension_of_heads,
     "positions and a soft cap": with_positions_and_cap,
     "one learned query": pooling,
+    "tokens below each other": pooling_over_the_first_dimension,
     "additive scores": additive,
     "flex_attention": flex,
     "a router beside it": router,

@@ -310,9 +310,9 @@ def linear_attention() -> torch.Tensor:
     ("compute", "reason"),
     [
         (lambda: X @ X.mT, "no softmax"),
-        (lambda: nn.Linear(DIM, 9)(X).softmax(-1), "no product with its result was seen"),
+        (lambda: nn.Linear(DIM, 9)(X).softmax(-1), "no matrix product with its result was seen"),
         (lambda: (X @ X.mT).softmax(1) @ X, "sums over another dimension"),
-        (lambda: X.softmax(1).mT @ X, "another dimension"),
+        (lambda: X.softmax(-1) @ (X.mT.softmax(-1) @ X), "as in linear attention"),
         (lambda: X.softmax(-1) @ (X.softmax(-2).mT @ X), "as in linear attention"),
         (lambda: linear_attention(), "as in linear attention"),
         (lambda: EXPERTS(X).softmax(-1) @ X, "as that of a router"),
@@ -394,6 +394,25 @@ def test_nothing_listens_after_calls_of_which_nothing_is_kept() -> None:
         assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
 
     assert len(heard) == 1
+
+
+def test_linear_attention_beside_another_does_not_take_its_place() -> None:
+    with attnviz.listen(calls=1) as heard:
+        (X @ X.mT).softmax(-1) @ X
+        X.softmax(-1) @ (X.softmax(-2).mT @ X)
+
+    assert [trace.weights.shape for trace in heard] == [(1, 1, 5, 5)]
+
+
+def test_a_sum_over_tokens_that_others_attend_to_is_heard() -> None:
+    """Only the features of queries in linear attention are no product with keys."""
+    learned_query, parts = nn.Parameter(numbers(3, DIM)), (X @ numbers(DIM, 3)).softmax(1).mT
+    with attnviz.listen() as heard:
+        pooled = torch.tanh(X @ numbers(DIM, 3)).softmax(1).mT @ X
+        (X @ pooled.mT).softmax(-1) @ pooled
+        (learned_query @ (parts @ X).mT).softmax(-1) @ pooled
+
+    assert [trace.weights.shape[2:] for trace in heard] == [(3, 5), (5, 3), (3, 3)]
 
 
 def test_a_softmax_that_is_used_twice_is_heard_once() -> None:

@@ -147,7 +147,8 @@ def test_nothing_to_show_is_a_note_of_two_lines_as_the_status_is_the_programs(
     assert result.status == 0
     assert result.err == (
         "note: nothing attended\n"
-        " hint: there was a softmax of 2 × 3 in program: no product with its result was seen\n"
+        " hint: there was a softmax of 2 × 3 in program: no matrix product with its result was "
+        "seen\n"
     )
 
 

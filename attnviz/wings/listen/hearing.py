@@ -30,6 +30,7 @@ from attnviz.wings.listen.fused import (
 from attnviz.wings.listen.softmaxes import (
     CHANGES,
     COPIES,
+    LEARNED_KEYS,
     MOVES,
     PICKS,
     PRODUCTS,
@@ -49,13 +50,10 @@ NUMBER_READERS = ("item", "_local_scalar_dense")
 RESHAPES = ("view", "_unsafe_view", "_reshape_alias")
 PRODUCTS_EXAMINED = 3  # of each module, for shares that no softmax made
 HEARD = "heard"
-NOT_MULTIPLIED = "no product with its result was seen"
-OTHER_DIMENSION = (
-    "it runs over another dimension than the last, and its input is no product of queries and keys"
-)
+NOT_MULTIPLIED = "no matrix product with its result was seen"
 OF_A_PARAMETER = "its input is a parameter"
 BY_A_PARAMETER = "it is multiplied with a parameter"
-LINEAR = "it is multiplied with a sum over all tokens, as in linear attention"
+LINEAR = "as in linear attention, its input is no product of queries and keys"
 
 
 class Operation(NamedTuple):
@@ -76,9 +74,10 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         module_name: Callable[[], str],
         wants: Callable[[str], bool],
         keep: Callable[[str, Attended], object],
+        forget: Callable[[str], object],
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.module_name, self.wants, self.keep = module_name, wants, keep
+        self.module_name, self.wants, self.keep, self.forget = module_name, wants, keep, forget
         self.lineages: Any = WeakIdKeyDictionary()
         self.learned: Any = WeakIdKeyDictionary()  # made of a parameter alone
         self.origins: Any = WeakIdKeyDictionary()  # of copies: the storage that was copied
@@ -177,9 +176,8 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.note_fate(shares.softmax, OF_A_PARAMETER)
             return
         self.note_fate(shares.softmax, NOT_MULTIPLIED)
-        if dim not in (-1, scores.ndim - 1):
-            shares = replace(shares.turned(dim, -1), is_turned=True)
-        self.lineages[weights] = shares
+        is_last = dim in (-1, scores.ndim - 1)
+        self.lineages[weights] = shares if is_last else shares.turned(dim, -1)
 
     def note_fate(self, softmax: Softmax, fate: str) -> None:
         """Note why a softmax is no attention, or that it was heard, once for its module."""
@@ -196,10 +194,11 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         learned = self.is_learned(sides[0]), self.is_learned(sides[1])
         product = Product(left, right, learned, self.origin_of(left))
         if isinstance(shares := self.lineages.get(sides[0]), Shares):
-            fate = self.hear_softmax(shares, Mixture(left, right, result), sides[1])
+            is_pooled = self.hear_softmax(shares, Mixture(left, right, result), sides[1])
         elif isinstance(shares := self.lineages.get(sides[1]), Shares):
             mirrored = replace(shares, moves=(*shares.moves, Move("transpose", lambda t: t.mT)))
-            fate = self.hear_softmax(mirrored, Mixture(right.mT, left.mT, result.mT), sides[0])
+            mixture = Mixture(right.mT, left.mT, result.mT)
+            is_pooled = self.hear_softmax(mirrored, mixture, sides[0])
         else:
             if not any(learned):
                 self.note_other_shares(left)
@@ -207,8 +206,8 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             crossed = self.have_other_sources(*sides)
             self.lineages[operation.result] = replace(product, crossed=crossed, factor=factor)
             return
-        if fate == OTHER_DIMENSION:
-            self.lineages[operation.result] = replace(product, sums_tokens=True)
+        if is_pooled:
+            self.lineages[operation.result] = replace(product, pooled_by=shares.softmax)
 
     def origin_of(self, tensor: Tensor) -> int:
         """Return which memory a tensor's numbers are in, or were copied from."""
@@ -257,32 +256,27 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         self.keep(module, replace(attended, crossed=self.have_other_sources(queries, keys)))
 
-    def hear_softmax(self, shares: Shares, mixture: Mixture, values: Tensor) -> str:
-        """Keep a softmax whose result is multiplied with values, if it is an attention; return what
-        became of it.
+    def hear_softmax(self, shares: Shares, mixture: Mixture, values: Tensor) -> bool:
+        """Keep a softmax whose result is multiplied with values, if it is an attention; return
+        whether it is one of whose weights no queries and keys are known.
         """
-        softmax = shares.softmax
+        softmax, source = shares.softmax, self.lineages.get(values)
         if softmax in self.heard or not self.wants(softmax.module):
-            return HEARD  # a softmax that is used twice is one attention
-        attended = self.reason_against(shares, values) or read_softmax(shares, mixture)
+            return False  # a softmax that is used twice is one attention
+        attended = read_softmax(shares, mixture) if not self.is_learned(values) else BY_A_PARAMETER
+        pooled_by = source.pooled_by if isinstance(source, Product) else None
+        if pooled_by is not None and (softmax.product is None or attended == LEARNED_KEYS):
+            # Features of queries times the values that features of keys have summed: none attends.
+            attended = LINEAR
+            self.forget(pooled_by.module)
+            self.fates[pooled_by.module, pooled_by.shape] = LINEAR
         if isinstance(attended, str):
             self.note_fate(softmax, attended)
-            return attended
+            return False
         self.heard.add(softmax)
         self.note_fate(softmax, HEARD)
         self.keep(softmax.module, attended)
-        return HEARD
-
-    def reason_against(self, shares: Shares, values: Tensor) -> str:
-        """Return why a softmax that is multiplied with these values is no attention, if that can be
-        told from where both come from.
-        """
-        product, source = shares.softmax.product, self.lineages.get(values)
-        if shares.is_turned and (product is None or any(product.learned)):
-            return OTHER_DIMENSION
-        if isinstance(source, Product) and source.sums_tokens:
-            return LINEAR
-        return BY_A_PARAMETER if self.is_learned(values) else ""
+        return not softmax.compares
 
 
 class HearingSwitch(TorchFunctionMode):

@@ -84,9 +84,10 @@ class Listener:
         self._latest: dict[str, int] = {}  # the place of each module's last call in `calls`
         self._rounds: Counter[Any] = Counter()  # of each outermost module, or function outside
         self._futile_rounds: Counter[int] = Counter()  # in a row, of which nothing was kept
+        self._is_newest_kept = False  # whether what was heard last is the last of `calls`
         self._stack = ExitStack()
         self.names = ModuleNames(model, self.begin_round, self.end_round)
-        self.hearing = Hearing(self.names.current, self.wants, self.keep)
+        self.hearing = Hearing(self.names.current, self.wants, self.keep, self.forget)
         self._switch = HearingSwitch(self.hearing)
 
     def start(self) -> None:
@@ -158,6 +159,7 @@ class Listener:
             self._latest[module] = len(self.calls)
             attended = attended.with_plain_mask()
             self.calls.append(Call(module, self.counts[module], attended, self.labels))
+            self._is_newest_kept = True
         else:
             self.drop(module, attended)
 
@@ -169,7 +171,17 @@ class Listener:
     def drop(self, module: str, attended: Attended) -> None:
         self.smallest_dropped = min(self.smallest_dropped, attended.bytes)
         self.dropped[module] += 1
+        self._is_newest_kept = False
         self.round["dropped"] += 1
+
+    def forget(self, module: str) -> None:
+        """Forget a module's call, if it was just kept: what followed tells that it did not attend."""
+        if self._is_newest_kept and self.calls[-1].module == module:
+            self._is_newest_kept = False
+            self.bytes -= self.calls.pop().attended.bytes
+            self.counts[module] -= 1
+            self.round["kept"] -= 1
+            self._latest.pop(module, None)
 
     def _continue_latest(self, module: str, attended: Attended) -> bool:
         """Join a call to the module's last one, if it decodes the next tokens of the same text."""

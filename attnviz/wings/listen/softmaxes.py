@@ -70,7 +70,7 @@ class Product:
     moves: tuple[Move, ...] = ()
     factor: float = 1.0
     soft_cap: float | None = None
-    sums_tokens: bool = False  # whether `left` is a softmax over tokens, as in linear attention
+    pooled_by: Softmax | None = None  # weights that are no product's, which `left` or `right` are
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -107,6 +107,11 @@ class Softmax:
     module: str
     shape: tuple[int, ...]  # in the program
 
+    @property
+    def compares(self) -> bool:
+        """Whether its input is a product of queries and keys, neither of which is a parameter."""
+        return self.product is not None and not any(self.product.learned)
+
     def with_dimension(self, dimension: int, place: int) -> Softmax:
         """The same with a dimension at another place."""
         move = Move("movedim", lambda tensor: tensor.movedim(dimension, place))
@@ -123,7 +128,6 @@ class Shares:
     moves: tuple[Move, ...] = ()
     dropout: bool = False
     changed: bool = False  # otherwise: by a gate, or by adding another softmax
-    is_turned: bool = False  # whether the softmax runs over another dimension than the last
 
     def turned(self, dimension: int, place: int) -> Shares:
         """The same with a dimension of the softmax elsewhere, moved back for what follows."""
