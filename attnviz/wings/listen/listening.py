@@ -175,7 +175,7 @@ class Listener:
         self.round["dropped"] += 1
 
     def forget(self, module: str) -> None:
-        """Forget a module's call, if it was just kept: what followed tells that it did not attend."""
+        """Forget a module's call, if it was just kept: it turned out not to attend."""
         if self._is_newest_kept and self.calls[-1].module == module:
             self._is_newest_kept = False
             self.bytes -= self.calls.pop().attended.bytes
