@@ -18,7 +18,7 @@ from attnviz.analysis.inspection.inspection import inspect
 from attnviz.errors import Note
 from attnviz.views.settings_line import settings_line
 from tests.conftest import ROOT
-from tests.listen.programs import DIM, HEADS, PROGRAMS, module_of, numbers
+from tests.listen.programs import DIM, HEADS, PROGRAMS, WIDTH, module_of, numbers
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:flex_attention called without"),
@@ -358,6 +358,16 @@ def test_a_page_has_all_heads_of_a_text_and_other_texts_have_pages_of_their_own(
     assert {path.name for path in tmp_path.iterdir()} == {"view.html", "view.2.html", "view.3.html"}
     assert [len(text.trace.layers) for text in heard.texts] == [2, 1, 1]
     assert "encoder.layers.1.self_attn" in (tmp_path / "view.html").read_text()
+
+
+def test_layers_with_other_numbers_of_heads_have_a_page_of_their_own() -> None:
+    queries = numbers(1, HEADS, 5, WIDTH)
+    with attnviz.listen() as heard:
+        for heads in (HEADS, 1, HEADS):
+            side = queries[:, :heads]
+            functional.scaled_dot_product_attention(side, side, side)
+
+    assert [len(text.names) for text in heard.texts] == [2, 1]
 
 
 def test_the_programs_of_the_page_on_listening_run(

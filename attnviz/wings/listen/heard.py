@@ -176,13 +176,16 @@ class Heard(Showable):
 
     @cached_property
     def texts(self) -> tuple[HeardText, ...]:
-        """The calls that have the same tokens, as one Trace with a layer for each: most first."""
+        """Calls with the same tokens and alike heads, as one Trace with a layer for each: most
+        first.
+        """
         self.refuse_silence()
         groups: dict[Any, list[str]] = {}
         for name, trace in self.traces.items():
             is_cross, is_causal = trace.keys is not trace.tokens, trace.variant.causal
             sides = trace.tokens.labels, trace.keys.labels, is_cross
-            groups.setdefault((sides, is_causal, trace.weights_alone), []).append(name)
+            heads = trace.layers[0].heads, trace.layers[0].head_dim
+            groups.setdefault((sides, is_causal, trace.weights_alone, heads), []).append(name)
         texts = [
             HeardText(tuple(names), join_layers({name: self.traces[name] for name in names}))
             for names in groups.values()
