@@ -351,6 +351,36 @@ def decoding_with_packed_groups() -> Expected:
     return Expected(run, [softmax_of(queries, keys, causal(4))])
 
 
+def decoding_with_padding(*, added: Any = 0, is_whole: bool = False) -> Expected:
+    """The same of texts of which one begins later, with repeated keys first, as transformers does
+    where there is a mask; `added` are biases of each head, a whole cache has an empty end.
+    """
+    queries, keys = numbers(2, HEADS, 6, WIDTH), numbers(2, 2, 6, WIDTH, seed=1)
+    starts = torch.tensor([0, 2])[:, None, None, None]
+    visible = causal(6) & (torch.arange(6) >= starts) | torch.eye(6, dtype=torch.bool)
+    is_each_head = isinstance(added, Tensor)
+    table = torch.where(visible, added, -1e30) if is_each_head else visible
+
+    class Attention(nn.Module):
+        def forward(self, first: int, last: int) -> Tensor:
+            end = 6 if is_whole else last
+            sides = functional.pad(keys[:, :, :last], (0, 0, 0, end - last))
+            asked, mask = queries[:, :, first:last], table[:, :, first:last, :end]
+            if last - first > 1:
+                sides = sides.repeat_interleave(2, dim=1)
+            else:
+                asked = asked.reshape(2, 2, 2, WIDTH)
+                mask = mask.reshape(2, 2, 2, -1) if is_each_head else mask
+            return functional.scaled_dot_product_attention(asked, sides, sides, attn_mask=mask)
+
+    attention = Attention()
+
+    def run() -> list[Tensor]:
+        return [attention(0, 3), *(attention(last - 1, last) for last in (4, 5, 6))]
+
+    return Expected(run, [softmax_of(queries, keys, visible, added)])
+
+
 def decoding_in_a_whole_cache() -> Expected:
     """The same with a cache that is as long as the text may become, and masks."""
     queries, keys, values = (numbers(2, HEADS, 6, WIDTH, seed=seed) for seed in range(3))
@@ -484,6 +514,11 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "decoding with a cache": decoding,
     "decoding with a whole cache": decoding_in_a_whole_cache,
     "decoding with packed groups": decoding_with_packed_groups,
+    "decoding with padding": decoding_with_padding,
+    "decoding with padding and a whole cache": partial(decoding_with_padding, is_whole=True),
+    "decoding with padding and biases": partial(
+        decoding_with_padding, added=numbers(1, HEADS, 6, 6, seed=5), is_whole=True
+    ),
     "a traced module": traced,
     "autocast, weights returned": partial(autocast, need_weights=True),
     "autocast": partial(autocast, need_weights=False),

@@ -116,19 +116,23 @@ class Attended:
             lambda each: each.reshape(-1, heads, *each.shape[2:]) if len(each) == items else each
         )
 
-    def unfolded_like(self, earlier: Attended) -> Attended:
-        """Return the same with as many heads as an earlier call of the module, if one token's heads
-        that share keys were given as so many tokens: transformers does that while it generates.
+    def unfolded(self, heads: int) -> Attended:
+        """Return the same with so many heads, if one token's heads that share keys were given as
+        so many tokens: transformers does that while it generates.
         """
-        if earlier.keys is None or self.keys is None:
+        _, groups, folded, _ = self.shape
+        shares_keys = self.keys is not None and self.keys.shape[1] == groups
+        is_causal = self.first_position is not None  # one token needs no causal mask
+        if not shares_keys or is_causal or folded == 1 or groups * folded != heads:
             return self
-        items, heads, _, _ = earlier.shape
-        groups, folded = earlier.keys.shape[1], self.shape[2]
-        if self.shape[:2] != (items, groups) or folded * groups != heads or heads == groups:
-            return self
-        return self.with_tensors(
-            lambda each: each.reshape(items, heads, 1, -1), ("queries", "outputs")
-        )
+
+        def of_heads(table: Tensor) -> Tensor:
+            if table.shape[1:3] == (1, 1):
+                return table  # a mask of all heads
+            each_head = table.expand(-1, groups, folded, -1)
+            return each_head.reshape(len(table), heads, 1, -1)
+
+        return self.with_tensors(of_heads, ("queries", "outputs", "mask", "bias"))
 
     def visible(self) -> Bool[Tensor, "#item #head query key"]:
         """Return which keys each query may attend to."""
@@ -146,13 +150,18 @@ class Attended:
             return None
         assert later.keys is not None
         (items, heads, queries, keys), (*sizes, more, later_keys) = self.shape, later.shape
-        same = sizes == [items, heads] and self.keys.shape[1] == later.keys.shape[1]
-        if not same or self.way != later.way or self.crossed != later.crossed or queries > keys:
+        if (
+            sizes != [items, heads]
+            or self.way != later.way
+            or self.crossed != later.crossed
+            or queries > keys
+        ):
             return None
         # Either the queries' own keys were added, or one token more reads all keys of another text.
         grows = later_keys == keys + more and not later.crossed
         reads_again = later_keys == keys > 1 == more and later.mask is self.mask is None
-        if not (grows or reads_again) or not torch.equal(self.keys, later.keys[:, :, :keys]):
+        is_next = grows or reads_again
+        if not is_next or not _are_same_keys(self.keys, later.keys[:, :, :keys]):
             return None
         has_bias = self.bias is not None or later.bias is not None
         whole = replace(
@@ -169,7 +178,8 @@ class Attended:
 
     def added(self) -> Float[Tensor, "#item #head query key"]:
         """Return what is added to scores."""
-        return torch.zeros(1, 1, *self.shape[2:]) if self.bias is None else self.bias.float()
+        zeros = torch.zeros(1, 1, *self.shape[2:])
+        return zeros if self.bias is None else zeros + self.bias.float()
 
     def with_plain_mask(self) -> Attended:
         """Return the same without a matrix where the mask is causal, and without the empty end of
@@ -180,13 +190,28 @@ class Attended:
         _, _, queries, keys = self.shape
         visible = self.visible()
         columns = visible.flatten(0, 2).any(0).nonzero()
-        seen = int(columns[-1]) + 1 if len(columns) else 0  # keys up to the last that is visible
+        seen = int(columns[-1]) + 1 if len(columns) else keys  # up to the last that is visible
         causal = torch.ones(queries, keys, dtype=torch.bool).tril(seen - queries)
-        if not bool((visible == causal).all()) or self.crossed:
+        if self.crossed or seen < queries or bool((visible & ~causal).any()):
             return replace(self, mask=None) if bool(self.mask.all()) else self
+        attended = self.with_tensors(lambda each: each[:, :, :seen], ("keys", "values"))
+        attended = attended.with_tensors(lambda each: each[..., :seen], ("weights", "mask", "bias"))
+        if not bool((visible == causal).all()):
+            return attended
         first_position = seen - queries if queries > 1 else None
-        attended = replace(self, mask=None, first_position=first_position)
-        return attended.with_tensors(lambda each: each[:, :, :seen], ("keys", "values"))
+        return replace(attended, mask=None, first_position=first_position)
+
+
+def _are_same_keys(first: Tensor, second: Tensor) -> bool:
+    """Return whether keys are the same, though of one they may be repeated for heads that share
+    them.
+    """
+    groups = max(first.shape[1], second.shape[1])
+    sides = (
+        keys[:, :, None].expand(-1, -1, groups // keys.shape[1], -1, -1).flatten(1, 2)
+        for keys in (first, second)
+    )
+    return torch.equal(*sides)
 
 
 def _stacked(first: Tensor, second: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import nn
 from attnviz.wings.listen.attended import Attended
 from attnviz.wings.listen.fused import attended_by_flex, exchanging_flex
 from attnviz.wings.listen.hearing import Hearing, HearingSwitch
-from attnviz.wings.listen.modules import ModuleNames
+from attnviz.wings.listen.modules import SHARING_COUNT_NAMES, ModuleNames
 
 FULL_AFTER = 3  # calls in a row of an outermost module of which nothing could be kept
 
@@ -124,7 +124,7 @@ class Listener:
         if not has_room and not (module in self._latest and attended.shape[2] < attended.shape[3]):
             self.drop(module, attended)
             return
-        attended = attended.on_cpu().with_heads(self.names.head_count())
+        attended = self.with_heads(attended.on_cpu())
         if self._continue_latest(module, attended):
             self.round["kept"] += 1
         elif has_room:
@@ -136,6 +136,12 @@ class Listener:
             self.calls.append(Call(module, self.counts[module], attended, self.labels))
         else:
             self.drop(module, attended)
+
+    def with_heads(self, attended: Attended) -> Attended:
+        """Return the same with the heads that the module says it has, if it says so."""
+        heads, sharing = self.names.count(), self.names.count(SHARING_COUNT_NAMES)
+        is_folded = sharing == attended.shape[2]
+        return attended.unfolded(heads) if is_folded else attended.with_heads(heads)
 
     def has_room(self, module: str, size: int) -> bool:
         limit = self.bounds.calls
@@ -153,7 +159,7 @@ class Listener:
         if place is None:
             return False
         call = self.calls[place]
-        later = attended.unfolded_like(call.attended).with_plain_mask()
+        later = attended.unfolded(call.attended.shape[1]).with_plain_mask()
         whole = call.attended.continued_by(later)
         if whole is None or self.bytes + whole.bytes - call.attended.bytes > self.bounds.bytes:
             return False
