@@ -165,9 +165,10 @@ class OneHead(nn.Module):
         return result
 
 
-def hand_written_head() -> Expected:
+def hand_written_head(*, heads: int = 1) -> Expected:
     torch.manual_seed(3)
     model, x = OneHead(), numbers(2, 5, DIM)
+    model.num_heads = heads  # type: ignore[assignment]
     queries, keys = model.query(x).detach()[:, None], model.key(x).detach()[:, None]
     return Expected(partial(model, x), [softmax_of(queries, keys, causal(5))])
 
@@ -204,20 +205,70 @@ def values_first() -> Expected:
     return Expected(run, [softmax_of(queries[:, None], keys[:, None])])
 
 
-def one_dimension_of_heads() -> Expected:
-    """Heads and items in one dimension, [item · head, token, width], with baddbmm."""
+def split_items_first(side: Tensor) -> Tensor:
+    """[item token head·width] to [item·head token width]."""
+    return side.view(2, 5, HEADS, WIDTH).transpose(1, 2).reshape(2 * HEADS, 5, WIDTH)
+
+
+def split_heads_first(side: Tensor) -> Tensor:
+    """[item token head·width] to [head·item token width], as the authors of the Transformer did."""
+    return torch.cat(torch.split(side, WIDTH, dim=-1), dim=0)
+
+
+def split_stacked(side: Tensor) -> Tensor:
+    return torch.stack(side.chunk(HEADS, dim=-1)).flatten(0, 1)
+
+
+def split_tokens_first(side: Tensor) -> Tensor:
+    """[token item head·width] to [item·head token width], as torch's module and fairseq do."""
+    tokens_first = side.transpose(0, 1).contiguous()
+    return tokens_first.view(5, 2 * HEADS, WIDTH).transpose(0, 1)
+
+
+def baddbmm_attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    zeros = torch.zeros(len(queries), 5, 5)
+    scores = torch.baddbmm(zeros, queries, keys.transpose(1, 2), alpha=WIDTH**-0.5)
+    return torch.bmm(scores.softmax(-1), values)
+
+
+class FlatAttention(nn.Module):
+    """Heads and items in one dimension; it may say how many heads it has."""
+
+    def __init__(self, split: Any, attend: Any, *, is_counted: bool) -> None:
+        super().__init__()
+        self.split, self.attend = split, attend
+        self.sides = nn.ModuleList(nn.Linear(DIM, DIM) for _ in range(3))
+        if is_counted:
+            self.num_heads = HEADS
+
+    def forward(self, x: Tensor) -> Tensor:
+        attended: Tensor = self.attend(*(self.split(side(x)) for side in self.sides))
+        return attended
+
+
+def one_dimension_of_heads(
+    split: Any, attend: Any = baddbmm_attention, *, is_counted: bool = False
+) -> Expected:
+    torch.manual_seed(3)
+    model, x = FlatAttention(split, attend, is_counted=is_counted), numbers(2, 5, DIM)
+    queries, keys = (
+        side(x).detach().view(2, 5, HEADS, WIDTH).transpose(1, 2) for side in model.sides[:2]
+    )
+    return Expected(partial(model, x), [softmax_of(queries, keys)])
+
+
+def untold_heads() -> Expected:
+    """Heads and items in one dimension, of which nothing tells which are which."""
 
     class Attention(nn.Module):
         num_heads = HEADS
 
-        def forward(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-            zeros = torch.zeros(2 * HEADS, 5, 5)
-            scores = torch.baddbmm(zeros, queries, keys.transpose(1, 2), alpha=WIDTH**-0.5)
-            return torch.bmm(scores.softmax(-1), values)
+        def forward(self, *sides: Tensor) -> Tensor:
+            return baddbmm_attention(*sides)
 
     sides = [numbers(2 * HEADS, 5, WIDTH, seed=seed) for seed in range(3)]
-    split = [side.view(2, HEADS, 5, WIDTH) for side in sides]
-    return Expected(partial(Attention(), *sides), [softmax_of(split[0], split[1])])
+    weights = softmax_of(sides[0][:, None], sides[1][:, None])
+    return Expected(partial(Attention(), *sides), [weights])
 
 
 def with_positions_and_cap() -> Expected:
@@ -500,10 +551,24 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "by its name, grouped keys": partial(by_name, enable_gqa=True, is_causal=True),
     "by its name, a mask of numbers": partial(by_name, attn_mask=numbers(5, 5, seed=7)),
     "a head by hand": hand_written_head,
+    "a single head of a module that counts several": partial(hand_written_head, heads=HEADS),
     "einsum": einsum,
     "einsum, values that heads share": shared_values,
     "values before weights": values_first,
-    "heads and items in one dimension": one_dimension_of_heads,
+    "items and heads in one dimension": partial(one_dimension_of_heads, split_items_first),
+    "items and heads, with their number": partial(
+        one_dimension_of_heads, split_items_first, is_counted=True
+    ),
+    "heads and items in one dimension": partial(one_dimension_of_heads, split_heads_first),
+    "heads and items, with their number": partial(
+        one_dimension_of_heads, split_heads_first, is_counted=True
+    ),
+    "heads and items, stacked": partial(one_dimension_of_heads, split_stacked),
+    "heads and items, by its name": partial(
+        one_dimension_of_heads, split_heads_first, functional.scaled_dot_product_attention
+    ),
+    "tokens before items and heads": partial(one_dimension_of_heads, split_tokens_first),
+    "heads and items of which nothing is known": untold_heads,
     "positions and a soft cap": with_positions_and_cap,
     "one learned query": pooling,
     "additive scores": additive,

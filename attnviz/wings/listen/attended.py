@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 HIDDEN_BELOW = -5e3  # a score that a mask lowers so far has no weight
@@ -32,6 +32,7 @@ class Attended:
     first_position: int | None = None  # of a causal mask: the position of the first query
     dropout: bool = False
     crossed: bool = False  # whether queries and keys were made of different vectors
+    may_be_heads: bool = False  # whether an item may be a head: texts and heads are one dimension
     steps: int = 1  # calls that follow each other, each with the keys of the one before
 
     @property
@@ -88,13 +89,15 @@ class Attended:
         attended = self
         if self.queries is not None and self.queries.ndim == 3:
             attended = self.with_tensors(lambda each: each[:, None] if each.ndim == 3 else each)
+            attended = replace(attended, may_be_heads=len(self.queries) > 1)
         return attended.with_tensors(lambda each: each[(None,) * (4 - each.ndim)].flatten(0, -4))
 
     def with_items(self, shape: tuple[int, ...]) -> Attended:
         """Return the same with its matrices, one after another, in dimensions [item head]."""
         *items, heads = shape if len(shape) > 1 else (*shape, 1) if shape else (1, 1)
         size = (prod(items), heads)
-        return self.with_tensors(lambda each: each.reshape(*size, *each.shape[1:]))
+        attended = self.with_tensors(lambda each: each.reshape(*size, *each.shape[1:]))
+        return replace(attended, may_be_heads=len(shape) == 1 < size[0])
 
     def with_hidden_keys(self) -> Attended:
         if self.bias is None:
@@ -105,16 +108,18 @@ class Attended:
         has_mask, has_rest = not bool(visible.all()), bool(rest.any())
         return replace(self, mask=mask if has_mask else self.mask, bias=rest if has_rest else None)
 
-    def with_heads(self, heads: int) -> Attended:
-        """Return the same with so many heads in each item, where items and heads are one
-        dimension, as in torch's own modules.
-        """
-        items, one, *_ = self.shape
-        if one != 1 or heads < 2 or items % heads:
-            return self
-        return self.with_tensors(
-            lambda each: each.reshape(-1, heads, *each.shape[2:]) if len(each) == items else each
-        )
+    def with_heads(self, order: Int[Tensor, "item head"]) -> Attended:
+        """Return the same with its matrices as heads of items, in this order."""
+        matrices, size = order.flatten(), len(self.values)
+        is_in_order = torch.equal(matrices, torch.arange(size))
+
+        def of_heads(table: Tensor) -> Tensor:
+            if len(table) != size:
+                return table  # a mask of all matrices
+            ordered = table if is_in_order else table[matrices.to(table.device)]
+            return ordered.reshape(*order.shape, *table.shape[2:])
+
+        return replace(self.with_tensors(of_heads), may_be_heads=False)
 
     def unfolded(self, heads: int) -> Attended:
         """Return the same with so many heads, if one token's heads that share keys were given as

@@ -27,6 +27,7 @@ from attnviz.wings.listen.fused import (
     attended_by_package,
     find_part,
 )
+from attnviz.wings.listen.heads import find_order
 from attnviz.wings.listen.softmaxes import (
     CHANGES,
     COPIES,
@@ -40,6 +41,8 @@ from attnviz.wings.listen.softmaxes import (
     Product,
     Shares,
     Softmax,
+    keeps_order,
+    move_again,
     plain_name,
     read_softmax,
 )
@@ -129,6 +132,21 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif lineage is not None:
             move = Move(name, lambda tensor: repeat_move(func, tensor, rest, kwargs))
             self.lineages[moved] = replace(lineage, moves=(*lineage.moves, move))
+
+    def note_joined(self, operation: Operation) -> None:
+        """Note parts of one product that are joined again, as heads that become further items."""
+        func, name, (parts, *rest), kwargs, joined = operation
+        made: list[Any] = [self.lineages.get(part) for part in parts]
+        if not all(isinstance(each, Product) for each in made):
+            return
+        if len({(id(each.left), id(each.right), each.factor, each.soft_cap) for each in made}) == 1:
+            move = Move(
+                name,
+                lambda whole: func(
+                    [move_again(whole, each.moves) for each in made], *rest, **kwargs
+                ),
+            )
+            self.lineages[joined] = replace(made[0], moves=(move,))
 
     def note_change(self, operation: Operation) -> None:
         result = operation.result
@@ -237,7 +255,9 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if attended is None:
             self.unread[f"{way} in {module}"] = None
             return
-        self.keep(module, replace(attended, crossed=self.have_other_sources(queries, keys)))
+        attended = replace(attended, crossed=self.have_other_sources(queries, keys))
+        sides = queries, find_part(arguments, "values")
+        self.keep(module, self.with_heads(attended, *sides))
 
     def hear_softmax(self, shares: Shares, mixture: Mixture, has_learned_values: bool) -> None:
         """Keep a softmax whose result is multiplied with values, if it is an attention."""
@@ -250,7 +270,20 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         self.heard.add(softmax)
         self.note_fate(softmax, HEARD)
+        # In the order of the scores are queries that were found, and values if nothing was moved.
+        product = softmax.product if attended.queries is not None else None
+        values = mixture.values if keeps_order(shares.moves) else None
+        attended = self.with_heads(attended, None if product is None else product.left, values)
         self.keep(softmax.module, attended)
+
+    def with_heads(self, attended: Attended, *sides: Tensor | None) -> Attended:
+        """Return the same with heads and items apart, if one of its sides tells which are which."""
+        if not attended.may_be_heads:
+            return attended
+        known = [side for side in sides if side is not None and len(side) == attended.shape[0]]
+        orders = (find_order(self.lineages.get(side), side) for side in known)
+        order = next((order for order in orders if order is not None), None)
+        return attended if order is None else attended.with_heads(order)
 
 
 class HearingSwitch(TorchFunctionMode):
@@ -330,6 +363,7 @@ FOLLOWERS: Mapping[str, Callable[[Hearing, Operation], None]] = {
     **dict.fromkeys(PRODUCTS, Hearing.note_product),
     **dict.fromkeys(SPLITS, Hearing.note_splits),
     **dict.fromkeys(MOVES, Hearing.note_move),
+    **dict.fromkeys(("cat", "stack"), Hearing.note_joined),
     **dict.fromkeys(CHANGES, Hearing.note_change),
 }
 

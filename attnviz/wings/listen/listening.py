@@ -138,10 +138,14 @@ class Listener:
             self.drop(module, attended)
 
     def with_heads(self, attended: Attended) -> Attended:
-        """Return the same with the heads that the module says it has, if it says so."""
-        heads, sharing = self.names.count(), self.names.count(SHARING_COUNT_NAMES)
-        is_folded = sharing == attended.shape[2]
-        return attended.unfolded(heads) if is_folded else attended.with_heads(heads)
+        """Return the same with its heads as far as the module's word tells more, or doubts them."""
+        heads = self.names.count()
+        if attended.shape[2] == self.names.count(SHARING_COUNT_NAMES):
+            attended = attended.unfolded(heads)
+        items, found, *_ = attended.shape
+        # A module of several heads may have split them before it made queries of their parts.
+        is_doubtful = found == 1 < min(items, heads)
+        return replace(attended, may_be_heads=True) if is_doubtful else attended
 
     def has_room(self, module: str, size: int) -> bool:
         limit = self.bounds.calls

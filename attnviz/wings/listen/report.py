@@ -23,6 +23,7 @@ MAX_ROWS = 60
 MIN_NAME_COLUMNS = 12
 COLUMNS = ("module", "tokens", "heads", "kind", "strongest pattern")
 OTHER_THREAD = "modules ran in another thread"
+MATRIX = "matrix (a text or a head)"
 NO_PATTERN = "none stands out"
 
 
@@ -46,10 +47,13 @@ def heard_lines(heard: Heard, listener: Listener) -> list[str]:
     if not calls:
         return [". ".join(reasons_for_silence(listener))]
     modules = len({call.module for call in calls.values()})
-    items = next(iter(calls.values())).items
-    of_batch = f"; text {heard.item} of {items}" if items > 1 else ""
+    items: dict[str, int] = {}  # of the first call with several texts, or matrices
+    for call in calls.values():
+        if call.items > 1:
+            items.setdefault(MATRIX if call.attended.may_be_heads else "text", call.items)
+    shown = "".join(f"; {kind} {heard.item} of {count}" for kind, count in items.items())
     return [
-        f"heard {counted(len(calls), 'attention')} in {counted(modules, 'module')}{of_batch}",
+        f"heard {counted(len(calls), 'attention')} in {counted(modules, 'module')}{shown}",
         "",
         *table_lines([COLUMNS, *list(_rows(heard))[:MAX_ROWS]]),
         *[f"… and {len(calls) - MAX_ROWS} more"] * (len(calls) > MAX_ROWS),
