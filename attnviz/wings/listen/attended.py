@@ -88,8 +88,8 @@ class Attended:
         """Return the same with dimensions [item head token width]; of three, items are first."""
         attended = self
         if self.queries is not None and self.queries.ndim == 3:
-            attended = self.with_tensors(lambda each: each[:, None] if each.ndim == 3 else each)
-            attended = replace(attended, may_be_heads=len(self.queries) > 1)
+            attended = replace(self, may_be_heads=len(self.queries) > 1)
+            attended = attended.with_tensors(lambda each: each[:, None] if each.ndim == 3 else each)
         return attended.with_tensors(lambda each: each[(None,) * (4 - each.ndim)].flatten(0, -4))
 
     def with_items(self, shape: tuple[int, ...]) -> Attended:
@@ -108,16 +108,16 @@ class Attended:
         has_mask, has_rest = not bool(visible.all()), bool(rest.any())
         return replace(self, mask=mask if has_mask else self.mask, bias=rest if has_rest else None)
 
-    def with_heads(self, order: Int[Tensor, "item head"]) -> Attended:
-        """Return the same with its matrices as heads of items, in this order."""
-        matrices, size = order.flatten(), len(self.values)
-        is_in_order = torch.equal(matrices, torch.arange(size))
+    def with_heads(self, order: Int[Tensor, "item head"] | None) -> Attended:
+        """Return the same with its matrices as heads of items, in this order, if it is known."""
+        if order is None or order.numel() != len(self.values):
+            return self
+        matrices = order.flatten().to(self.values.device)
+        picked = slice(None) if bool((matrices.diff() == 1).all()) else matrices
 
         def of_heads(table: Tensor) -> Tensor:
-            if len(table) != size:
-                return table  # a mask of all matrices
-            ordered = table if is_in_order else table[matrices.to(table.device)]
-            return ordered.reshape(*order.shape, *table.shape[2:])
+            is_of_all = len(table) == 1  # as a mask may be
+            return table if is_of_all else table[picked].reshape(*order.shape, *table.shape[2:])
 
         return replace(self.with_tensors(of_heads), may_be_heads=False)
 
@@ -132,10 +132,9 @@ class Attended:
             return self
 
         def of_heads(table: Tensor) -> Tensor:
-            if table.shape[1:3] == (1, 1):
-                return table  # a mask of all heads
-            each_head = table.expand(-1, groups, folded, -1)
-            return each_head.reshape(len(table), heads, 1, -1)
+            is_of_all = table.shape[1:3] == (1, 1)  # as a mask is
+            each = table.expand(-1, groups, folded, -1)
+            return table if is_of_all else each.reshape(len(table), heads, 1, -1)
 
         return self.with_tensors(of_heads, ("queries", "outputs", "mask", "bias"))
 
@@ -155,18 +154,14 @@ class Attended:
             return None
         assert later.keys is not None
         (items, heads, queries, keys), (*sizes, more, later_keys) = self.shape, later.shape
-        if (
-            sizes != [items, heads]
-            or self.way != later.way
-            or self.crossed != later.crossed
-            or queries > keys
-        ):
+        same = (sizes, later.way, later.crossed) == ([items, heads], self.way, self.crossed)
+        if not same or queries > keys:
             return None
         # Either the queries' own keys were added, or one token more reads all keys of another text.
         grows = later_keys == keys + more and not later.crossed
         reads_again = later_keys == keys > 1 == more and later.mask is self.mask is None
-        is_next = grows or reads_again
-        if not is_next or not _are_same_keys(self.keys, later.keys[:, :, :keys]):
+        seen = later.keys[:, :, :keys]
+        if not (grows or reads_again) or not _are_same_keys(self.keys, seen):
             return None
         has_bias = self.bias is not None or later.bias is not None
         whole = replace(
@@ -207,16 +202,11 @@ class Attended:
         return replace(attended, mask=None, first_position=first_position)
 
 
-def _are_same_keys(first: Tensor, second: Tensor) -> bool:
-    """Return whether keys are the same, though of one they may be repeated for heads that share
-    them.
-    """
-    groups = max(first.shape[1], second.shape[1])
-    sides = (
-        keys[:, :, None].expand(-1, -1, groups // keys.shape[1], -1, -1).flatten(1, 2)
-        for keys in (first, second)
-    )
-    return torch.equal(*sides)
+def _are_same_keys(*sides: Tensor) -> bool:
+    """Return whether keys are the same, though one repeats them for the heads that share them."""
+    few, many = sorted(sides, key=lambda keys: keys.shape[1])
+    repeated = few[:, :, None].expand(-1, -1, many.shape[1] // few.shape[1], -1, -1)
+    return torch.equal(many, repeated.flatten(1, 2))
 
 
 def _stacked(first: Tensor, second: Tensor) -> Tensor:

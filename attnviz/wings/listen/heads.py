@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
@@ -20,13 +21,14 @@ def find_order(lineage: Lineage | None, vectors: Tensor) -> Int[Tensor, "item he
     places = positions_after(lineage.shape, lineage.moves, tuple(vectors.shape))
     if not is_one_parameter or places is None or not places.numel():
         return None
-    firsts, width = places[..., 0], lineage.shape[2]  # first numbers of vectors: [matrix token]
-    rows, columns = firsts // width, firsts % width
-    heads = len(set(columns[:, 0].tolist()))
-    if len(firsts) % heads:
-        return None
-    order = firsts[:, 0].argsort().view(-1, heads)
-    are_texts = bool((rows[order] == rows[order[:, :1]]).all())
-    are_heads = bool((columns[order] == columns[order[:1], :1]).all())
-    are_distinct = len(set(rows[order[:, 0], 0].tolist())) == len(order)
-    return order if are_texts and are_heads and are_distinct else None
+    vector_places, width = places[..., 0], lineage.shape[2]  # [matrix token]
+    starts, rows = vector_places[:, 0], vector_places // width
+    columns = starts % width
+    heads = len(set(columns.tolist()))
+    if len(set(starts.tolist())) < len(starts) or len(starts) % heads:
+        return None  # several heads share vectors
+    order = starts.argsort().view(-1, heads)
+    expected = rows[order[:, :1]] * width + columns[order[:1], None]
+    # Rows of one head that are apart may be those of other heads, split before the product.
+    is_sure = heads > 1 or bool((rows.diff() == 1).all())
+    return order if is_sure and torch.equal(vector_places[order], expected) else None

@@ -137,16 +137,14 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Note parts of one product that are joined again, as heads that become further items."""
         func, name, (parts, *rest), kwargs, joined = operation
         made: list[Any] = [self.lineages.get(part) for part in parts]
-        if not all(isinstance(each, Product) for each in made):
+        sides = {isinstance(each, Product) and (id(each.left), id(each.right)) for each in made}
+        if len(sides) > 1 or False in sides:
             return
-        if len({(id(each.left), id(each.right), each.factor, each.soft_cap) for each in made}) == 1:
-            move = Move(
-                name,
-                lambda whole: func(
-                    [move_again(whole, each.moves) for each in made], *rest, **kwargs
-                ),
-            )
-            self.lineages[joined] = replace(made[0], moves=(move,))
+
+        def join(whole: Tensor) -> Any:
+            return func([move_again(whole, each.moves) for each in made], *rest, **kwargs)
+
+        self.lineages[joined] = replace(made[0], moves=(Move(name, join),))
 
     def note_change(self, operation: Operation) -> None:
         result = operation.result
@@ -256,8 +254,7 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.unread[f"{way} in {module}"] = None
             return
         attended = replace(attended, crossed=self.have_other_sources(queries, keys))
-        sides = queries, find_part(arguments, "values")
-        self.keep(module, self.with_heads(attended, *sides))
+        self.keep_heads(module, attended, (queries, find_part(arguments, "values")))
 
     def hear_softmax(self, shares: Shares, mixture: Mixture, has_learned_values: bool) -> None:
         """Keep a softmax whose result is multiplied with values, if it is an attention."""
@@ -270,20 +267,18 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         self.heard.add(softmax)
         self.note_fate(softmax, HEARD)
-        # In the order of the scores are queries that were found, and values if nothing was moved.
+        # Queries that were found are in the order of the scores; values are if nothing was moved.
         product = softmax.product if attended.queries is not None else None
-        values = mixture.values if keeps_order(shares.moves) else None
-        attended = self.with_heads(attended, None if product is None else product.left, values)
-        self.keep(softmax.module, attended)
+        sides = [] if product is None else [product.left]
+        sides += [mixture.values] if keeps_order(shares.moves) else []
+        self.keep_heads(softmax.module, attended, sides)
 
-    def with_heads(self, attended: Attended, *sides: Tensor | None) -> Attended:
-        """Return the same with heads and items apart, if one of its sides tells which are which."""
-        if not attended.may_be_heads:
-            return attended
-        known = [side for side in sides if side is not None and len(side) == attended.shape[0]]
-        orders = (find_order(self.lineages.get(side), side) for side in known)
-        order = next((order for order in orders if order is not None), None)
-        return attended if order is None else attended.with_heads(order)
+    def keep_heads(self, module: str, attended: Attended, sides: Sequence[Tensor]) -> None:
+        """Keep an attention with heads and items apart, if one of its sides tells them."""
+        for side in sides:
+            if attended.may_be_heads:
+                attended = attended.with_heads(find_order(self.lineages.get(side), side))
+        self.keep(module, attended)
 
 
 class HearingSwitch(TorchFunctionMode):

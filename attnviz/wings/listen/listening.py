@@ -144,8 +144,8 @@ class Listener:
             attended = attended.unfolded(heads)
         items, found, *_ = attended.shape
         # A module of several heads may have split them before it made queries of their parts.
-        is_doubtful = found == 1 < min(items, heads)
-        return replace(attended, may_be_heads=True) if is_doubtful else attended
+        is_unsure = attended.may_be_heads or found == 1 < min(items, heads)
+        return replace(attended, may_be_heads=is_unsure)
 
     def has_room(self, module: str, size: int) -> bool:
         limit = self.bounds.calls

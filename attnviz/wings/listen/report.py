@@ -47,11 +47,12 @@ def heard_lines(heard: Heard, listener: Listener) -> list[str]:
     if not calls:
         return [". ".join(reasons_for_silence(listener))]
     modules = len({call.module for call in calls.values()})
-    items: dict[str, int] = {}  # of the first call with several texts, or matrices
-    for call in calls.values():
-        if call.items > 1:
-            items.setdefault(MATRIX if call.attended.may_be_heads else "text", call.items)
-    shown = "".join(f"; {kind} {heard.item} of {count}" for kind, count in items.items())
+    first_calls = {call.attended.may_be_heads: call for call in reversed(calls.values())}
+    shown = "".join(
+        f"; {MATRIX if may_be_heads else 'text'} {heard.item} of {call.items}"
+        for may_be_heads, call in first_calls.items()
+        if call.items > 1
+    )
     return [
         f"heard {counted(len(calls), 'attention')} in {counted(modules, 'module')}{shown}",
         "",
