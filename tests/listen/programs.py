@@ -257,6 +257,32 @@ def one_dimension_of_heads(
     return Expected(partial(model, x), [softmax_of(queries, keys)])
 
 
+def shared_projection() -> Expected:
+    """Heads that are split before one product makes the queries of all: rows may be of heads."""
+    torch.manual_seed(3)
+    side, x = nn.Linear(WIDTH, WIDTH), numbers(2, 5, DIM)
+
+    def project() -> Tensor:
+        heads: Tensor = side(x.view(2, 5, HEADS, WIDTH))
+        return heads.transpose(1, 2).reshape(2 * HEADS, 5, WIDTH)
+
+    matrices = project().detach()[:, None]
+    return Expected(lambda: baddbmm_attention(*[project()] * 3), [softmax_of(matrices, matrices)])
+
+
+def rotated_heads() -> Expected:
+    """Queries and keys that are turned by position: only values still tell their heads."""
+    torch.manual_seed(3)
+    side, x, turns = nn.Linear(DIM, DIM), numbers(2, 5, DIM), numbers(5, WIDTH, seed=1).cos()
+
+    def run() -> Tensor:
+        vectors = split_heads_first(side(x))
+        return baddbmm_attention(vectors * turns, vectors * turns, vectors)
+
+    queries = side(x).detach().view(2, 5, HEADS, WIDTH).transpose(1, 2) * turns
+    return Expected(run, [softmax_of(queries, queries)])
+
+
 def untold_heads() -> Expected:
     """Heads and items in one dimension, of which nothing tells which are which."""
 
@@ -568,7 +594,9 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
         one_dimension_of_heads, split_heads_first, functional.scaled_dot_product_attention
     ),
     "tokens before items and heads": partial(one_dimension_of_heads, split_tokens_first),
+    "heads and items, turned by position": rotated_heads,
     "heads and items of which nothing is known": untold_heads,
+    "heads split before a product": shared_projection,
     "positions and a soft cap": with_positions_and_cap,
     "one learned query": pooling,
     "additive scores": additive,

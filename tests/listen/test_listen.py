@@ -88,6 +88,7 @@ def test_a_program_computes_the_same_numbers_while_one_listens(name: str, mode: 
         ("items and heads, with their number", "text 1 of 2"),
         ("a head by hand", "text 1 of 2"),
         ("heads and items of which nothing is known", "matrix (a text or a head) 1 of 8"),
+        ("heads split before a product", "matrix (a text or a head) 1 of 8"),
         ("a single head of a module that counts several", "matrix (a text or a head) 1 of 2"),
     ],
 )

@@ -49,6 +49,10 @@ class Attended:
         return sum(tensor.nbytes for tensor in self.tensors().values())
 
     @property
+    def item_noun(self) -> str:
+        return "matrix (a text or a head)" if self.may_be_heads else "text"
+
+    @property
     def is_of_one_text(self) -> bool:
         """Whether queries and keys are of the same text, as far as that is known."""
         *_, queries, keys = self.shape

@@ -6,22 +6,22 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from attnviz.wings.listen.softmaxes import Lineage, Product, positions_after
+from attnviz.wings.listen.softmaxes import Product, positions_after
 
 
-def find_order(lineage: Lineage | None, vectors: Tensor) -> Int[Tensor, "item head"] | None:
+def find_order(product: Product, vectors: Tensor) -> Int[Tensor, "item head"] | None:
     """Return which of the matrices of `vectors` [matrix token width] each head of each item is.
 
     Vectors are known to be columns of a product of tokens and a parameter: matrices of the same
     rows are heads of one text, those of the same columns are one head. None if that is not known.
     """
-    if not isinstance(lineage, Product) or lineage.learned != (False, True):
+    is_one_matrix = len(product.right) == 1 or product.right.stride(0) == 0
+    if product.learned != (False, True) or not is_one_matrix:
         return None
-    is_one_parameter = len(lineage.right) == 1 or lineage.right.stride(0) == 0
-    places = positions_after(lineage.shape, lineage.moves, tuple(vectors.shape))
-    if not is_one_parameter or places is None or not places.numel():
+    places = positions_after(product.shape, product.moves, tuple(vectors.shape))
+    if places is None or not places.numel():
         return None
-    vector_places, width = places[..., 0], lineage.shape[2]  # [matrix token]
+    vector_places, width = places[..., 0], product.shape[2]  # [matrix token]
     starts, rows = vector_places[:, 0], vector_places // width
     columns = starts % width
     heads = len(set(columns.tolist()))

@@ -83,6 +83,7 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.parameter_memory: set[int] = set()  # of parameters that were moved or copied
         self.origins: Any = WeakIdKeyDictionary()  # of copies: the storage that was copied
         self.fates: dict[tuple[str, tuple[int, ...]], str] = {}  # of softmaxes, by module and shape
+        self.orders: dict[str, Tensor | None] = {}  # of heads, by how queries or values were made
         self.products: Counter[str] = Counter()
         self.other_shares: dict[str, None] = {}  # modules that multiply shares of another origin
         self.unread: dict[str, None] = {}  # operations of packages, with arguments of other kinds
@@ -130,7 +131,8 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if lineage is not None and name in PICKS and moved.shape == source.shape:
             self.lineages[moved] = lineage  # all is picked, as torch.matmul does
         elif lineage is not None:
-            move = Move(name, lambda tensor: repeat_move(func, tensor, rest, kwargs))
+            inputs = rest, kwargs
+            move = Move(name, lambda tensor: repeat_move(func, tensor, rest, kwargs), inputs)
             self.lineages[moved] = replace(lineage, moves=(*lineage.moves, move))
 
     def note_joined(self, operation: Operation) -> None:
@@ -277,8 +279,21 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Keep an attention with heads and items apart, if one of its sides tells them."""
         for side in sides:
             if attended.may_be_heads:
-                attended = attended.with_heads(find_order(self.lineages.get(side), side))
+                attended = attended.with_heads(self.order_of(side))
         self.keep(module, attended)
+
+    def order_of(self, side: Tensor) -> Tensor | None:
+        """Return which matrix each head of each item is, worked out once for vectors that were made
+        alike: all numbers have to be moved for it.
+        """
+        product = self.lineages.get(side)
+        if not isinstance(product, Product):
+            return None
+        made = [(move.name, move.inputs) for move in product.moves]
+        way = f"{product.shape} {product.right.stride()} {product.learned} {made} {side.shape}"
+        if way not in self.orders or any(inputs is None for _, inputs in made):
+            self.orders[way] = find_order(product, side)
+        return self.orders[way]
 
 
 class HearingSwitch(TorchFunctionMode):

@@ -23,7 +23,6 @@ MAX_ROWS = 60
 MIN_NAME_COLUMNS = 12
 COLUMNS = ("module", "tokens", "heads", "kind", "strongest pattern")
 OTHER_THREAD = "modules ran in another thread"
-MATRIX = "matrix (a text or a head)"
 NO_PATTERN = "none stands out"
 
 
@@ -47,12 +46,8 @@ def heard_lines(heard: Heard, listener: Listener) -> list[str]:
     if not calls:
         return [". ".join(reasons_for_silence(listener))]
     modules = len({call.module for call in calls.values()})
-    first_calls = {call.attended.may_be_heads: call for call in reversed(calls.values())}
-    shown = "".join(
-        f"; {MATRIX if may_be_heads else 'text'} {heard.item} of {call.items}"
-        for may_be_heads, call in first_calls.items()
-        if call.items > 1
-    )
+    first = {call.attended.item_noun: call.items for call in reversed(calls.values())}
+    shown = "".join(f"; {noun} {heard.item} of {n}" for noun, n in first.items() if n > 1)
     return [
         f"heard {counted(len(calls), 'attention')} in {counted(modules, 'module')}{shown}",
         "",
