@@ -119,7 +119,8 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def note_splits(self, operation: Operation) -> None:
         for place, part in enumerate(operation.result):
             pick = partial_split(operation.func, place)
-            self.note_move(operation._replace(func=pick, result=part))
+            name = f"{operation.name} {place}"
+            self.note_move(operation._replace(func=pick, name=name, result=part))
 
     def note_move(self, operation: Operation) -> None:
         func, name, (source, *rest), kwargs, moved = operation
@@ -146,7 +147,8 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def join(whole: Tensor) -> Any:
             return func([move_again(whole, each.moves) for each in made], *rest, **kwargs)
 
-        self.lineages[joined] = replace(made[0], moves=(Move(name, join),))
+        inputs = [[(move.name, move.inputs) for move in each.moves] for each in made], rest, kwargs
+        self.lineages[joined] = replace(made[0], moves=(Move(name, join, inputs),))
 
     def note_change(self, operation: Operation) -> None:
         result = operation.result
@@ -289,9 +291,9 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         product = self.lineages.get(side)
         if not isinstance(product, Product):
             return None
-        made = [(move.name, move.inputs) for move in product.moves]
-        way = f"{product.shape} {product.right.stride()} {product.learned} {made} {side.shape}"
-        if way not in self.orders or any(inputs is None for _, inputs in made):
+        moves = [(move.name, move.inputs) for move in product.moves]
+        way = f"{product.shape} {product.right.stride()} {product.learned} {moves} {side.shape}"
+        if way not in self.orders:
             self.orders[way] = find_order(product, side)
         return self.orders[way]
 

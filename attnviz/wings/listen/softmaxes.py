@@ -56,7 +56,7 @@ class Move(NamedTuple):
 
     name: str
     operation: Callable[[Tensor], Tensor]
-    inputs: Any = None  # of the operation beside the tensor; None if they do not tell all
+    inputs: Any = None  # of the operation beside the tensor: what tells it from others of its name
 
 
 @dataclass(frozen=True, eq=False)
