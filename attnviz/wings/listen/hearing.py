@@ -278,24 +278,18 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.keep_heads(softmax.module, attended, sides)
 
     def keep_heads(self, module: str, attended: Attended, sides: Sequence[Tensor]) -> None:
-        """Keep an attention with heads and items apart, if one of its sides tells them."""
-        for side in sides:
-            if attended.may_be_heads:
-                attended = attended.with_heads(self.order_of(side))
-        self.keep(module, attended)
-
-    def order_of(self, side: Tensor) -> Tensor | None:
-        """Return which matrix each head of each item is, worked out once for vectors that were made
-        alike: all numbers have to be moved for it.
+        """Keep an attention with heads and items apart, if one of its sides tells them. That is
+        worked out once for sides that were made alike, as all their numbers are moved for it.
         """
-        product = self.lineages.get(side)
-        if not isinstance(product, Product):
-            return None
-        moves = [(move.name, move.inputs) for move in product.moves]
-        way = f"{product.shape} {product.right.stride()} {product.learned} {moves} {side.shape}"
-        if way not in self.orders:
-            self.orders[way] = find_order(product, side)
-        return self.orders[way]
+        for side in sides:
+            product = self.lineages.get(side)
+            if attended.may_be_heads and isinstance(product, Product):
+                made = product.shape, product.right.stride(), product.learned, side.shape
+                way = f"{made} {[(move.name, move.inputs) for move in product.moves]}"
+                if way not in self.orders:
+                    self.orders[way] = find_order(product, side)
+                attended = attended.with_heads(self.orders[way])
+        self.keep(module, attended)
 
 
 class HearingSwitch(TorchFunctionMode):
