@@ -165,9 +165,10 @@ class OneHead(nn.Module):
         return result
 
 
-def hand_written_head() -> Expected:
+def hand_written_head(*, heads: int = 1) -> Expected:
     torch.manual_seed(3)
     model, x = OneHead(), numbers(2, 5, DIM)
+    model.num_heads = heads  # type: ignore[assignment]
     queries, keys = model.query(x).detach()[:, None], model.key(x).detach()[:, None]
     return Expected(partial(model, x), [softmax_of(queries, keys, causal(5))])
 
@@ -225,20 +226,96 @@ def values_first() -> Expected:
     return Expected(run, [softmax_of(queries[:, None], keys[:, None])])
 
 
-def one_dimension_of_heads() -> Expected:
-    """Heads and items in one dimension, [item · head, token, width], with baddbmm."""
+def split_items_first(side: Tensor) -> Tensor:
+    """[item token head·width] to [item·head token width]."""
+    return side.view(2, 5, HEADS, WIDTH).transpose(1, 2).reshape(2 * HEADS, 5, WIDTH)
+
+
+def split_heads_first(side: Tensor) -> Tensor:
+    """[item token head·width] to [head·item token width], as the authors of the Transformer did."""
+    return torch.cat(torch.split(side, WIDTH, dim=-1), dim=0)
+
+
+def split_stacked(side: Tensor) -> Tensor:
+    return torch.stack(side.chunk(HEADS, dim=-1)).flatten(0, 1)
+
+
+def split_tokens_first(side: Tensor) -> Tensor:
+    """[token item head·width] to [item·head token width], as torch's module and fairseq do."""
+    tokens_first = side.transpose(0, 1).contiguous()
+    return tokens_first.view(5, 2 * HEADS, WIDTH).transpose(0, 1)
+
+
+def baddbmm_attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    zeros = torch.zeros(len(queries), 5, 5)
+    scores = torch.baddbmm(zeros, queries, keys.transpose(1, 2), alpha=WIDTH**-0.5)
+    return torch.bmm(scores.softmax(-1), values)
+
+
+class FlatAttention(nn.Module):
+    """Heads and items in one dimension; it may say how many heads it has."""
+
+    def __init__(self, split: Any, attend: Any, *, is_counted: bool) -> None:
+        super().__init__()
+        self.split, self.attend = split, attend
+        self.sides = nn.ModuleList(nn.Linear(DIM, DIM) for _ in range(3))
+        if is_counted:
+            self.num_heads = HEADS
+
+    def forward(self, x: Tensor) -> Tensor:
+        attended: Tensor = self.attend(*(self.split(side(x)) for side in self.sides))
+        return attended
+
+
+def one_dimension_of_heads(
+    split: Any, attend: Any = baddbmm_attention, *, is_counted: bool = False
+) -> Expected:
+    torch.manual_seed(3)
+    model, x = FlatAttention(split, attend, is_counted=is_counted), numbers(2, 5, DIM)
+    queries, keys = (
+        side(x).detach().view(2, 5, HEADS, WIDTH).transpose(1, 2) for side in model.sides[:2]
+    )
+    return Expected(partial(model, x), [softmax_of(queries, keys)])
+
+
+def shared_projection() -> Expected:
+    """Heads that are split before one product makes the queries of all: rows may be of heads."""
+    torch.manual_seed(3)
+    side, x = nn.Linear(WIDTH, WIDTH), numbers(2, 5, DIM)
+
+    def project() -> Tensor:
+        heads: Tensor = side(x.view(2, 5, HEADS, WIDTH))
+        return heads.transpose(1, 2).reshape(2 * HEADS, 5, WIDTH)
+
+    matrices = project().detach()[:, None]
+    return Expected(lambda: baddbmm_attention(*[project()] * 3), [softmax_of(matrices, matrices)])
+
+
+def rotated_heads() -> Expected:
+    """Queries and keys that are turned by position: only values still tell their heads."""
+    torch.manual_seed(3)
+    side, x, turns = nn.Linear(DIM, DIM), numbers(2, 5, DIM), numbers(5, WIDTH, seed=1).cos()
+
+    def run() -> Tensor:
+        vectors = split_heads_first(side(x))
+        return baddbmm_attention(vectors * turns, vectors * turns, vectors)
+
+    queries = side(x).detach().view(2, 5, HEADS, WIDTH).transpose(1, 2) * turns
+    return Expected(run, [softmax_of(queries, queries)])
+
+
+def untold_heads() -> Expected:
+    """Heads and items in one dimension, of which nothing tells which are which."""
 
     class Attention(nn.Module):
         num_heads = HEADS
 
-        def forward(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-            zeros = torch.zeros(2 * HEADS, 5, 5)
-            scores = torch.baddbmm(zeros, queries, keys.transpose(1, 2), alpha=WIDTH**-0.5)
-            return torch.bmm(scores.softmax(-1), values)
+        def forward(self, *sides: Tensor) -> Tensor:
+            return baddbmm_attention(*sides)
 
     sides = [numbers(2 * HEADS, 5, WIDTH, seed=seed) for seed in range(3)]
-    split = [side.view(2, HEADS, 5, WIDTH) for side in sides]
-    return Expected(partial(Attention(), *sides), [softmax_of(split[0], split[1])])
+    weights = softmax_of(sides[0][:, None], sides[1][:, None])
+    return Expected(partial(Attention(), *sides), [weights])
 
 
 def with_positions_and_cap() -> Expected:
@@ -384,6 +461,36 @@ def decoding_with_packed_groups() -> Expected:
     return Expected(run, [softmax_of(queries, keys, causal(4))])
 
 
+def decoding_with_padding(*, added: Any = 0, is_whole: bool = False) -> Expected:
+    """The same of texts of which one begins later, with repeated keys first, as transformers does
+    where there is a mask; `added` are biases of each head, a whole cache has an empty end.
+    """
+    queries, keys = numbers(2, HEADS, 6, WIDTH), numbers(2, 2, 6, WIDTH, seed=1)
+    starts = torch.tensor([0, 2])[:, None, None, None]
+    visible = causal(6) & (torch.arange(6) >= starts) | torch.eye(6, dtype=torch.bool)
+    is_each_head = isinstance(added, Tensor)
+    table = torch.where(visible, added, -1e30) if is_each_head else visible
+
+    class Attention(nn.Module):
+        def forward(self, first: int, last: int) -> Tensor:
+            end = 6 if is_whole else last
+            sides = functional.pad(keys[:, :, :last], (0, 0, 0, end - last))
+            asked, mask = queries[:, :, first:last], table[:, :, first:last, :end]
+            if last - first > 1:
+                sides = sides.repeat_interleave(2, dim=1)
+            else:
+                asked = asked.reshape(2, 2, 2, WIDTH)
+                mask = mask.reshape(2, 2, 2, -1) if is_each_head else mask
+            return functional.scaled_dot_product_attention(asked, sides, sides, attn_mask=mask)
+
+    attention = Attention()
+
+    def run() -> list[Tensor]:
+        return [attention(0, 3), *(attention(last - 1, last) for last in (4, 5, 6))]
+
+    return Expected(run, [softmax_of(queries, keys, visible, added)])
+
+
 def decoding_in_a_whole_cache() -> Expected:
     """The same with a cache that is as long as the text may become, and masks."""
     queries, keys, values = (numbers(2, HEADS, 6, WIDTH, seed=seed) for seed in range(3))
@@ -503,6 +610,7 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "by its name, grouped keys": partial(by_name, enable_gqa=True, is_causal=True),
     "by its name, a mask of numbers": partial(by_name, attn_mask=numbers(5, 5, seed=7)),
     "a head by hand": hand_written_head,
+    "a single head of a module that counts several": partial(hand_written_head, heads=HEADS),
     "einsum": einsum,
     "einsum, values that heads share": shared_values,
     "einsum, heads after queries": partial(in_order, "bqhk", -1),
@@ -510,7 +618,22 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "einsum, items after keys": partial(in_order, "qkbh", 1),
     "keys before queries": keys_first,
     "values before weights": values_first,
-    "heads and items in one dimension": one_dimension_of_heads,
+    "items and heads in one dimension": partial(one_dimension_of_heads, split_items_first),
+    "items and heads, with their number": partial(
+        one_dimension_of_heads, split_items_first, is_counted=True
+    ),
+    "heads and items in one dimension": partial(one_dimension_of_heads, split_heads_first),
+    "heads and items, with their number": partial(
+        one_dimension_of_heads, split_heads_first, is_counted=True
+    ),
+    "heads and items, stacked": partial(one_dimension_of_heads, split_stacked),
+    "heads and items, by its name": partial(
+        one_dimension_of_heads, split_heads_first, functional.scaled_dot_product_attention
+    ),
+    "tokens before items and heads": partial(one_dimension_of_heads, split_tokens_first),
+    "heads and items, turned by position": rotated_heads,
+    "heads and items of which nothing is known": untold_heads,
+    "heads split before a product": shared_projection,
     "positions and a soft cap": with_positions_and_cap,
     "one learned query": pooling,
     "tokens below each other": pooling_over_the_first_dimension,
@@ -522,6 +645,11 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "decoding with a cache": decoding,
     "decoding with a whole cache": decoding_in_a_whole_cache,
     "decoding with packed groups": decoding_with_packed_groups,
+    "decoding with padding": decoding_with_padding,
+    "decoding with padding and a whole cache": partial(decoding_with_padding, is_whole=True),
+    "decoding with padding and biases": partial(
+        decoding_with_padding, added=numbers(1, HEADS, 6, 6, seed=5), is_whole=True
+    ),
     "a traced module": traced,
     "autocast, weights returned": partial(autocast, need_weights=True),
     "autocast": partial(autocast, need_weights=False),

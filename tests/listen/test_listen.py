@@ -84,6 +84,24 @@ def test_a_program_computes_the_same_numbers_while_one_listens(name: str, mode: 
     torch.testing.assert_close(during, before, atol=0, rtol=0)
 
 
+@pytest.mark.parametrize(
+    ("name", "item"),
+    [
+        ("heads and items in one dimension", "text 1 of 2"),
+        ("items and heads, with their number", "text 1 of 2"),
+        ("a head by hand", "text 1 of 2"),
+        ("heads and items of which nothing is known", "matrix (a text or a head) 1 of 8"),
+        ("heads split before a product", "matrix (a text or a head) 1 of 8"),
+        ("a single head of a module that counts several", "matrix (a text or a head) 1 of 2"),
+    ],
+)
+def test_the_list_says_text_only_where_texts_are_known_from_heads(name: str, item: str) -> None:
+    with attnviz.listen() as heard:
+        PROGRAMS[name]().run()
+
+    assert repr(heard).splitlines()[0].endswith(f"; {item}")
+
+
 def test_texts_of_several_batches_are_at_hand() -> None:
     """The last batch has fewer texts than the others."""
     module = module_of(batch_first=True)

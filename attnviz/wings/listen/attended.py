@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 HIDDEN_BELOW = -5e3  # a score that a mask lowers so far has no weight
@@ -32,6 +32,7 @@ class Attended:
     first_position: int | None = None  # of a causal mask: the position of the first query
     dropout: bool = False
     crossed: bool = False  # whether queries and keys were made of different vectors
+    may_be_heads: bool = False  # whether an item may be a head: texts and heads are one dimension
     steps: int = 1  # calls that follow each other, each with the keys of the one before
 
     @property
@@ -46,6 +47,10 @@ class Attended:
     @property
     def bytes(self) -> int:
         return sum(tensor.nbytes for tensor in self.tensors().values())
+
+    @property
+    def item_noun(self) -> str:
+        return "matrix (a text or a head)" if self.may_be_heads else "text"
 
     @property
     def is_of_one_text(self) -> bool:
@@ -87,14 +92,16 @@ class Attended:
         """Return the same with dimensions [item head token width]; of three, items are first."""
         attended = self
         if self.queries is not None and self.queries.ndim == 3:
-            attended = self.with_tensors(lambda each: each[:, None] if each.ndim == 3 else each)
+            attended = replace(self, may_be_heads=len(self.queries) > 1)
+            attended = attended.with_tensors(lambda each: each[:, None] if each.ndim == 3 else each)
         return attended.with_tensors(lambda each: each[(None,) * (4 - each.ndim)].flatten(0, -4))
 
     def with_items(self, shape: tuple[int, ...]) -> Attended:
         """Return the same with its matrices, one after another, in dimensions [item head]."""
         *items, heads = shape if len(shape) > 1 else (*shape, 1) if shape else (1, 1)
         size = (prod(items), heads)
-        return self.with_tensors(lambda each: each.reshape(*size, *each.shape[1:]))
+        attended = self.with_tensors(lambda each: each.reshape(*size, *each.shape[1:]))
+        return replace(attended, may_be_heads=len(shape) == 1 < size[0])
 
     def with_hidden_keys(self) -> Attended:
         if self.bias is None:
@@ -105,30 +112,35 @@ class Attended:
         has_mask, has_rest = not bool(visible.all()), bool(rest.any())
         return replace(self, mask=mask if has_mask else self.mask, bias=rest if has_rest else None)
 
-    def with_heads(self, heads: int) -> Attended:
-        """Return the same with so many heads in each item, where items and heads are one
-        dimension, as in torch's own modules.
-        """
-        items, one, *_ = self.shape
-        if one != 1 or heads < 2 or items % heads:
+    def with_heads(self, order: Int[Tensor, "item head"] | None) -> Attended:
+        """Return the same with its matrices as heads of items, in this order, if it is known."""
+        if order is None or order.numel() != len(self.values):
             return self
-        return self.with_tensors(
-            lambda each: each.reshape(-1, heads, *each.shape[2:]) if len(each) == items else each
-        )
+        matrices = order.flatten().to(self.values.device)
+        picked = slice(None) if bool((matrices.diff() == 1).all()) else matrices
 
-    def unfolded_like(self, earlier: Attended) -> Attended:
-        """Return the same with as many heads as an earlier call of the module, if one token's heads
-        that share keys were given as so many tokens: transformers does that while it generates.
+        def of_heads(table: Tensor) -> Tensor:
+            is_of_all = len(table) == 1  # as a mask may be
+            return table if is_of_all else table[picked].reshape(*order.shape, *table.shape[2:])
+
+        return replace(self.with_tensors(of_heads), may_be_heads=False)
+
+    def unfolded(self, heads: int) -> Attended:
+        """Return the same with so many heads, if one token's heads that share keys were given as
+        so many tokens: transformers does that while it generates.
         """
-        if earlier.keys is None or self.keys is None:
+        _, groups, folded, _ = self.shape
+        shares_keys = self.keys is not None and self.keys.shape[1] == groups
+        is_causal = self.first_position is not None  # one token needs no causal mask
+        if not shares_keys or is_causal or folded == 1 or groups * folded != heads:
             return self
-        items, heads, _, _ = earlier.shape
-        groups, folded = earlier.keys.shape[1], self.shape[2]
-        if self.shape[:2] != (items, groups) or folded * groups != heads or heads == groups:
-            return self
-        return self.with_tensors(
-            lambda each: each.reshape(items, heads, 1, -1), ("queries", "outputs")
-        )
+
+        def of_heads(table: Tensor) -> Tensor:
+            is_of_all = table.shape[1:3] == (1, 1)  # as a mask is
+            each = table.expand(-1, groups, folded, -1)
+            return table if is_of_all else each.reshape(len(table), heads, 1, -1)
+
+        return self.with_tensors(of_heads, ("queries", "outputs", "mask", "bias"))
 
     def visible(self) -> Bool[Tensor, "#item #head query key"]:
         """Return which keys each query may attend to."""
@@ -146,13 +158,14 @@ class Attended:
             return None
         assert later.keys is not None
         (items, heads, queries, keys), (*sizes, more, later_keys) = self.shape, later.shape
-        same = sizes == [items, heads] and self.keys.shape[1] == later.keys.shape[1]
-        if not same or self.way != later.way or self.crossed != later.crossed or queries > keys:
+        same = (sizes, later.way, later.crossed) == ([items, heads], self.way, self.crossed)
+        if not same or queries > keys:
             return None
         # Either the queries' own keys were added, or one token more reads all keys of another text.
         grows = later_keys == keys + more and not later.crossed
         reads_again = later_keys == keys > 1 == more and later.mask is self.mask is None
-        if not (grows or reads_again) or not torch.equal(self.keys, later.keys[:, :, :keys]):
+        seen = later.keys[:, :, :keys]
+        if not (grows or reads_again) or not _are_same_keys(self.keys, seen):
             return None
         has_bias = self.bias is not None or later.bias is not None
         whole = replace(
@@ -169,7 +182,8 @@ class Attended:
 
     def added(self) -> Float[Tensor, "#item #head query key"]:
         """Return what is added to scores."""
-        return torch.zeros(1, 1, *self.shape[2:]) if self.bias is None else self.bias.float()
+        zeros = torch.zeros(1, 1, *self.shape[2:])
+        return zeros if self.bias is None else zeros + self.bias.float()
 
     def with_plain_mask(self) -> Attended:
         """Return the same without a matrix where the mask is causal, and without the empty end of
@@ -180,13 +194,23 @@ class Attended:
         _, _, queries, keys = self.shape
         visible = self.visible()
         columns = visible.flatten(0, 2).any(0).nonzero()
-        seen = int(columns[-1]) + 1 if len(columns) else 0  # keys up to the last that is visible
+        seen = int(columns[-1]) + 1 if len(columns) else keys  # up to the last that is visible
         causal = torch.ones(queries, keys, dtype=torch.bool).tril(seen - queries)
-        if not bool((visible == causal).all()) or self.crossed:
+        if self.crossed or seen < queries or bool((visible & ~causal).any()):
             return replace(self, mask=None) if bool(self.mask.all()) else self
+        attended = self.with_tensors(lambda each: each[:, :, :seen], ("keys", "values"))
+        attended = attended.with_tensors(lambda each: each[..., :seen], ("weights", "mask", "bias"))
+        if not bool((visible == causal).all()):
+            return attended
         first_position = seen - queries if queries > 1 else None
-        attended = replace(self, mask=None, first_position=first_position)
-        return attended.with_tensors(lambda each: each[:, :, :seen], ("keys", "values"))
+        return replace(attended, mask=None, first_position=first_position)
+
+
+def _are_same_keys(*sides: Tensor) -> bool:
+    """Return whether keys are the same, though one repeats them for the heads that share them."""
+    few, many = sorted(sides, key=lambda keys: keys.shape[1])
+    repeated = few[:, :, None].expand(-1, -1, many.shape[1] // few.shape[1], -1, -1)
+    return torch.equal(many, repeated.flatten(1, 2))
 
 
 def _stacked(first: Tensor, second: Tensor) -> Tensor:

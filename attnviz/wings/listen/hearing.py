@@ -27,6 +27,7 @@ from attnviz.wings.listen.fused import (
     attended_by_package,
     find_part,
 )
+from attnviz.wings.listen.heads import find_order
 from attnviz.wings.listen.softmaxes import (
     CHANGES,
     COPIES,
@@ -41,6 +42,8 @@ from attnviz.wings.listen.softmaxes import (
     Product,
     Shares,
     Softmax,
+    keeps_order,
+    move_again,
     plain_name,
     read_softmax,
 )
@@ -82,6 +85,7 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.learned: Any = WeakIdKeyDictionary()  # made of a parameter alone
         self.origins: Any = WeakIdKeyDictionary()  # of copies: the storage that was copied
         self.fates: dict[tuple[str, tuple[int, ...]], str] = {}  # of softmaxes, by module and shape
+        self.orders: dict[str, Tensor | None] = {}  # of heads, by how queries or values were made
         self.products: Counter[str] = Counter()
         self.other_shares: dict[str, None] = {}  # modules that multiply shares of another origin
         self.unread: dict[str, None] = {}  # operations of packages, with arguments of other kinds
@@ -128,7 +132,8 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def note_splits(self, operation: Operation) -> None:
         for place, part in enumerate(operation.result):
             pick = partial_split(operation.func, place)
-            self.note_move(operation._replace(func=pick, result=part))
+            name = f"{operation.name} {place}"
+            self.note_move(operation._replace(func=pick, name=name, result=part))
 
     def note_move(self, operation: Operation) -> None:
         func, name, (source, *rest), kwargs, moved = operation
@@ -140,8 +145,24 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if lineage is not None and name in PICKS and moved.shape == source.shape:
             self.lineages[moved] = lineage  # all is picked, as torch.matmul does
         elif lineage is not None:
-            move = Move(name, lambda tensor: repeat_move(func, tensor, rest, kwargs))
+            inputs = rest, kwargs
+            move = Move(name, lambda tensor: repeat_move(func, tensor, rest, kwargs), inputs)
             self.lineages[moved] = replace(lineage, moves=(*lineage.moves, move))
+
+    def note_joined(self, operation: Operation) -> None:
+        """Note parts of one product that are joined again, as heads that become further items."""
+        func, name, (parts, *rest), kwargs, joined = operation
+        products: list[Any] = [self.lineages.get(part) for part in parts]
+        sides = {isinstance(each, Product) and (id(each.left), id(each.right)) for each in products}
+        if len(sides) > 1 or False in sides:
+            return
+
+        def join(whole: Tensor) -> Any:
+            return func([move_again(whole, each.moves) for each in products], *rest, **kwargs)
+
+        inputs = [[(move.name, move.inputs) for move in each.moves] for each in products]
+        move = Move(name, join, (inputs, rest, kwargs))
+        self.lineages[joined] = replace(products[0], moves=(move,))
 
     def note_change(self, operation: Operation) -> None:
         result = operation.result
@@ -254,7 +275,8 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if attended is None:
             self.unread[f"{way} in {module}"] = None
             return
-        self.keep(module, replace(attended, crossed=self.have_other_sources(queries, keys)))
+        attended = replace(attended, crossed=self.have_other_sources(queries, keys))
+        self.keep_heads(module, attended, (queries, find_part(arguments, "values")))
 
     def hear_softmax(self, shares: Shares, mixture: Mixture, values: Tensor) -> bool:
         """Keep a softmax whose result is multiplied with values, if it is an attention; return
@@ -275,8 +297,26 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return False
         self.heard.add(softmax)
         self.note_fate(softmax, HEARD)
-        self.keep(softmax.module, attended)
+        # Queries that were found are in the order of the scores; values are if nothing was moved.
+        product = softmax.product if attended.queries is not None else None
+        sides = [] if product is None else [product.left]
+        sides += [mixture.values] if keeps_order(shares.moves) else []
+        self.keep_heads(softmax.module, attended, sides)
         return not softmax.compares
+
+    def keep_heads(self, module: str, attended: Attended, sides: Sequence[Tensor]) -> None:
+        """Keep an attention with heads and items apart, if one of its sides tells them. That is
+        worked out once for sides that were computed alike, as all their numbers are moved for it.
+        """
+        for side in sides:
+            product = self.lineages.get(side)
+            if attended.may_be_heads and isinstance(product, Product):
+                facts = product.shape, product.right.stride(), product.learned, side.shape
+                layout = f"{facts} {[(move.name, move.inputs) for move in product.moves]}"
+                if layout not in self.orders:
+                    self.orders[layout] = find_order(product, side)
+                attended = attended.with_heads(self.orders[layout])
+        self.keep(module, attended)
 
 
 class HearingSwitch(TorchFunctionMode):
@@ -356,6 +396,7 @@ FOLLOWERS: Mapping[str, Callable[[Hearing, Operation], None]] = {
     **dict.fromkeys(PRODUCTS, Hearing.note_product),
     **dict.fromkeys(SPLITS, Hearing.note_splits),
     **dict.fromkeys(MOVES, Hearing.note_move),
+    **dict.fromkeys(("cat", "stack"), Hearing.note_joined),
     **dict.fromkeys(CHANGES, Hearing.note_change),
 }
 

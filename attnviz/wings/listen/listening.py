@@ -15,7 +15,7 @@ from attnviz.errors import AttnvizError, opt
 from attnviz.wings.listen.attended import Attended
 from attnviz.wings.listen.fused import attended_by_flex, exchanging_flex
 from attnviz.wings.listen.hearing import Hearing, HearingSwitch
-from attnviz.wings.listen.modules import ModuleNames
+from attnviz.wings.listen.modules import SHARING_COUNT_NAMES, ModuleNames
 from attnviz.wording.commands import python_value
 from attnviz.wording.surfaces import Mark, Surface, current_surface
 
@@ -149,7 +149,7 @@ class Listener:
         if not has_room and not (module in self._latest and attended.shape[2] < attended.shape[3]):
             self.drop(module, attended)
             return
-        attended = attended.on_cpu().with_heads(self.names.head_count())
+        attended = self.with_heads(attended.on_cpu())
         if self._continue_latest(module, attended):
             self.round["kept"] += 1
         elif has_room:
@@ -162,6 +162,16 @@ class Listener:
             self._is_newest_kept = True
         else:
             self.drop(module, attended)
+
+    def with_heads(self, attended: Attended) -> Attended:
+        """Return the same with its heads as far as the module's word tells more, or doubts them."""
+        heads = self.names.count()
+        if attended.shape[2] == self.names.count(SHARING_COUNT_NAMES):
+            attended = attended.unfolded(heads)
+        items, found, *_ = attended.shape
+        # A module of several heads may have split them before it made queries of their parts.
+        is_unsure = attended.may_be_heads or found == 1 < min(items, heads)
+        return replace(attended, may_be_heads=is_unsure)
 
     def has_room(self, module: str, size: int) -> bool:
         limit = self.bounds.calls
@@ -189,7 +199,7 @@ class Listener:
         if place is None:
             return False
         call = self.calls[place]
-        later = attended.unfolded_like(call.attended).with_plain_mask()
+        later = attended.unfolded(call.attended.shape[1]).with_plain_mask()
         whole = call.attended.continued_by(later)
         if whole is None or self.bytes + whole.bytes - call.attended.bytes > self.bounds.bytes:
             return False

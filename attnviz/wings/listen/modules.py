@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ FOREIGN_FOLDERS = tuple(
     str(Path(folder).resolve()) for folder in (Path(torch.__file__).parent, Path(__file__).parent)
 )
 HEAD_COUNT_NAMES = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
+SHARING_COUNT_NAMES = ("num_key_value_groups",)  # transformers': heads that share keys
 COMPILED_PREFIX = "_orig_mod."
 
 
@@ -70,10 +71,13 @@ class ModuleNames:
             return calling_function()
         return self.names.get(id(self.running[-1]), type(self.running[-1]).__name__)
 
-    def head_count(self) -> int:
-        """Return how many heads the module that runs says it has; 1 if it says nothing."""
+    def count(self, names: Sequence[str] = HEAD_COUNT_NAMES) -> int:
+        """Return how many heads the module that runs says it has, or what else has these names; 1
+        if it says nothing. Modules of transformers leave some of it to their config.
+        """
         module = self.running[-1] if self.running else None
-        counts = (getattr(module, name, None) for name in HEAD_COUNT_NAMES)
+        holders = module, getattr(module, "config", None)
+        counts = (getattr(holder, name, None) for holder in holders for name in names)
         return next((count for count in counts if type(count) is int), 1)
 
     def short(self, name: str) -> str:

@@ -48,10 +48,10 @@ def heard_lines(heard: Heard, listener: Listener) -> list[str]:
     if not calls:
         return [". ".join(reasons_for_silence(listener))]
     modules = len({call.module for call in calls.values()})
-    items = next(iter(calls.values())).items
-    of_batch = f"; text {heard.item} of {items}" if items > 1 else ""
+    first = {call.attended.item_noun: call.items for call in reversed(calls.values())}
+    shown = "".join(f"; {noun} {heard.item} of {n}" for noun, n in first.items() if n > 1)
     return [
-        f"heard {counted(len(calls), 'attention')} in {counted(modules, 'module')}{of_batch}",
+        f"heard {counted(len(calls), 'attention')} in {counted(modules, 'module')}{shown}",
         "",
         *table_lines([COLUMNS, *list(_rows(heard))[:MAX_ROWS]]),
         *[f"… and {len(calls) - MAX_ROWS} more"] * (len(calls) > MAX_ROWS),

@@ -56,6 +56,7 @@ class Move(NamedTuple):
 
     name: str
     operation: Callable[[Tensor], Tensor]
+    inputs: Any = None  # of the operation beside the tensor: what tells it from others of its name
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +144,13 @@ def keeps_order(moves: tuple[Move, ...]) -> bool:
     return all(move.name in IN_ORDER for move in moves)
 
 
+def move_again(numbers: Tensor, moves: tuple[Move, ...]) -> Tensor:
+    """Return other numbers after the same moves."""
+    for move in moves:
+        numbers = numbers if move.name in COPIES else move.operation(numbers)
+    return numbers
+
+
 def positions_after(
     shape: tuple[int, ...], moves: tuple[Move, ...], moved: tuple[int, ...]
 ) -> Int[Tensor, "*moved"] | None:
@@ -152,9 +160,7 @@ def positions_after(
     positions = torch.arange(prod(shape)).view(shape)
     if keeps_order(moves):
         return positions.view(moved) if prod(shape) == prod(moved) else None
-    for move in moves:
-        if move.name not in COPIES:
-            positions = move.operation(positions)
+    positions = move_again(positions, moves)
     return positions if tuple(positions.shape) == moved else None
 
 
