@@ -9,6 +9,7 @@ import torch
 
 import attnviz
 
+pytestmark = pytest.mark.slow("models")
 transformers = pytest.importorskip("transformers")
 TEXTS = torch.tensor([[5, 6, 7, 8, 9], [0, 0, 3, 4, 5]])
 PADDED = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1]])
