@@ -194,6 +194,57 @@ def in_order(scores: str, dimension: int) -> Expected:
     return Expected(run, [softmax_of(queries.transpose(1, 2), keys.transpose(1, 2))])
 
 
+def heads_before_items() -> Expected:
+    """Heads in the first of four dimensions, and items in the second."""
+    torch.manual_seed(4)
+    joined, x = nn.Linear(DIM, 3 * DIM), numbers(2, 5, DIM)
+
+    def run() -> Tensor:
+        queries, keys, values = joined(x).view(2, 5, 3, HEADS, WIDTH).permute(2, 3, 0, 1, 4)
+        result: Tensor = (queries @ keys.mT / sqrt(WIDTH)).softmax(-1) @ values
+        return result
+
+    sides = joined(x).detach().view(2, 5, 3, HEADS, WIDTH).permute(2, 0, 3, 1, 4)
+    return Expected(run, [softmax_of(sides[0], sides[1])])
+
+
+def grouped_in_five_dimensions() -> Expected:
+    """Scores [item group head query key] of heads in groups that share keys."""
+    torch.manual_seed(4)
+    to_queries, to_keys, x = nn.Linear(DIM, DIM), nn.Linear(DIM, 2 * WIDTH), numbers(2, 5, DIM)
+
+    def run() -> Tensor:
+        queries = to_queries(x).view(2, 5, 2, HEADS // 2, WIDTH)
+        keys = to_keys(x).view(2, 5, 2, WIDTH)
+        scores = torch.einsum("iqghd,ikgd->ighqk", queries, keys) / sqrt(WIDTH)
+        return torch.einsum("ighqk,ikgd->iqghd", scores.softmax(-1), keys)
+
+    queries = to_queries(x).detach().view(2, 5, HEADS, WIDTH).transpose(1, 2)
+    keys = to_keys(x).detach().view(2, 5, 2, WIDTH)
+    return Expected(run, [softmax_of(queries, keys.transpose(1, 2))])
+
+
+def position_scores_first() -> Expected:
+    """A sum of scores, those of queries and positions before those of queries and keys."""
+    torch.manual_seed(4)
+    joined, x, places = nn.Linear(DIM, 3 * DIM), numbers(2, 5, DIM), numbers(5, WIDTH, seed=1)
+    to_places = nn.Linear(WIDTH, WIDTH)
+
+    def split() -> Tensor:
+        result: Tensor = joined(x).view(2, 5, 3, HEADS, WIDTH).permute(2, 0, 3, 1, 4)
+        return result
+
+    def run() -> Tensor:
+        queries, keys, values = split()
+        scores = queries @ to_places(places).mT + queries @ keys.mT
+        result: Tensor = (scores / sqrt(WIDTH)).softmax(-1) @ values
+        return result
+
+    queries, keys, _ = split().detach()
+    added = queries.double() @ to_places(places).detach().double().mT / sqrt(WIDTH)
+    return Expected(run, [softmax_of(queries, keys, added=added)])
+
+
 def keys_first() -> Expected:
     """Scores of keys on queries, with a softmax over the first."""
     queries, keys, values = (numbers(2, HEADS, 5, WIDTH, seed=seed) for seed in range(3))
@@ -617,6 +668,9 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "einsum, heads last": partial(in_order, "bqkh", 2),
     "einsum, items after keys": partial(in_order, "qkbh", 1),
     "keys before queries": keys_first,
+    "heads before items": heads_before_items,
+    "groups of heads in five dimensions": grouped_in_five_dimensions,
+    "scores of positions before those of keys": position_scores_first,
     "values before weights": values_first,
     "items and heads in one dimension": partial(one_dimension_of_heads, split_items_first),
     "items and heads, with their number": partial(

@@ -87,12 +87,12 @@ def test_a_program_computes_the_same_numbers_while_one_listens(name: str, mode: 
 @pytest.mark.parametrize(
     ("name", "item"),
     [
-        ("heads and items in one dimension", "text 1 of 2"),
-        ("items and heads, with their number", "text 1 of 2"),
-        ("a head by hand", "text 1 of 2"),
-        ("heads and items of which nothing is known", "matrix (a text or a head) 1 of 8"),
-        ("heads split before a product", "matrix (a text or a head) 1 of 8"),
-        ("a single head of a module that counts several", "matrix (a text or a head) 1 of 2"),
+        ("heads and items in one dimension", "item 1 of 2"),
+        ("items and heads, with their number", "item 1 of 2"),
+        ("a head by hand", "item 1 of 2"),
+        ("heads and items of which nothing is known", "matrix (an item or a head) 1 of 8"),
+        ("heads split before a product", "matrix (an item or a head) 1 of 8"),
+        ("a single head of a module that counts several", "matrix (an item or a head) 1 of 2"),
     ],
 )
 def test_the_list_says_text_only_where_texts_are_known_from_heads(name: str, item: str) -> None:
@@ -328,7 +328,7 @@ def linear_attention() -> torch.Tensor:
     ("compute", "reason"),
     [
         (lambda: X @ X.mT, "no softmax"),
-        (lambda: nn.Linear(DIM, 9)(X).softmax(-1), "no matrix product with its result was seen"),
+        (lambda: nn.Linear(DIM, 9)(X).softmax(-1), "no product of it with a matrix was seen"),
         (lambda: (X @ X.mT).softmax(1) @ X, "sums over another dimension"),
         (lambda: X.softmax(-1) @ (X.mT.softmax(-1) @ X), "as in linear attention"),
         (lambda: X.softmax(-1) @ (X.softmax(-2).mT @ X), "as in linear attention"),
@@ -399,6 +399,13 @@ def test_the_programs_of_the_page_on_listening_run(
 
     assert len(blocks) == 3
     assert (tmp_path / "view.html").is_file()
+
+
+def test_scores_of_positions_are_no_cross_attention() -> None:
+    with attnviz.listen() as heard:
+        PROGRAMS["scores of positions before those of keys"]().run()
+
+    assert heard[0].keys is heard[0].tokens
 
 
 def test_listening_inside_of_listening_hears_in_both() -> None:

@@ -147,7 +147,7 @@ def test_nothing_to_show_is_a_note_of_two_lines_as_the_status_is_the_programs(
     assert result.status == 0
     assert result.err == (
         "note: nothing attended\n"
-        " hint: there was a softmax of 2 × 3 in program: no matrix product with its result was "
+        " hint: there was a softmax of 2 × 3 in program: no product of it with a matrix was "
         "seen\n"
     )
 
@@ -155,7 +155,7 @@ def test_nothing_to_show_is_a_note_of_two_lines_as_the_status_is_the_programs(
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        (["--item", "9"], "note: there is no text 9 in a batch of 1; text 1 is shown"),
+        (["--item", "9"], "note: there is no item 9 in a batch of 1; item 1 is shown"),
         (["--labels", "beside.py"], "note: 1 label cannot stand for the 3 tokens"),
     ],
 )

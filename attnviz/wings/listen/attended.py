@@ -50,7 +50,7 @@ class Attended:
 
     @property
     def item_noun(self) -> str:
-        return "matrix (a text or a head)" if self.may_be_heads else "text"
+        return "matrix (an item or a head)" if self.may_be_heads else "item"
 
     @property
     def is_of_one_text(self) -> bool:
@@ -97,11 +97,13 @@ class Attended:
         return attended.with_tensors(lambda each: each[(None,) * (4 - each.ndim)].flatten(0, -4))
 
     def with_items(self, shape: tuple[int, ...]) -> Attended:
-        """Return the same with its matrices, one after another, in dimensions [item head]."""
-        *items, heads = shape if len(shape) > 1 else (*shape, 1) if shape else (1, 1)
-        size = (prod(items), heads)
-        attended = self.with_tensors(lambda each: each.reshape(*size, *each.shape[1:]))
-        return replace(attended, may_be_heads=len(shape) == 1 < size[0])
+        """Return the same with its matrices, one after another, in dimensions [item head]: those of
+        the program, if there are no more than two.
+        """
+        sizes = [size for size in shape if size > 1] if len(shape) > 2 else [*shape]
+        items, heads = sizes if len(sizes) == 2 else (prod(sizes), 1)
+        attended = self.with_tensors(lambda each: each.reshape(items, heads, *each.shape[-2:]))
+        return replace(attended, may_be_heads=len(sizes) != 2 and items > 1)
 
     def with_hidden_keys(self) -> Attended:
         if self.bias is None:
@@ -112,16 +114,14 @@ class Attended:
         has_mask, has_rest = not bool(visible.all()), bool(rest.any())
         return replace(self, mask=mask if has_mask else self.mask, bias=rest if has_rest else None)
 
-    def with_heads(self, order: Int[Tensor, "item head"] | None) -> Attended:
-        """Return the same with its matrices as heads of items, in this order, if it is known."""
-        if order is None or order.numel() != len(self.values):
-            return self
+    def with_heads(self, order: Int[Tensor, "item head"]) -> Attended:
+        """Return the same, of which each matrix is an item, with heads of items in this order."""
         matrices = order.flatten().to(self.values.device)
         picked = slice(None) if bool((matrices.diff() == 1).all()) else matrices
 
         def of_heads(table: Tensor) -> Tensor:
             is_of_all = len(table) == 1  # as a mask may be
-            return table if is_of_all else table[picked].reshape(*order.shape, *table.shape[2:])
+            return table if is_of_all else table[picked].reshape(*order.shape, *table.shape[-2:])
 
         return replace(self.with_tensors(of_heads), may_be_heads=False)
 

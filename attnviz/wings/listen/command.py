@@ -58,7 +58,7 @@ class ListeningOptions:
     labels: Path | None = listening_option(None, metavar="FILE", example="words.txt",
         is_path=True, is_read=True, short=LABELS_HELP, help=LABELS_HELP)
     item: int = listening_option(1, metavar="N", example="2",
-        help="Which text of a batch is shown, from 1.")
+        help="Which item of a batch, such as a text, is shown, from 1.")
 
 # fmt: on
 
@@ -132,7 +132,7 @@ def deliver_heard(heard: Heard, options: ListenOptions) -> None:
         return
     items = max(call.items for call in heard.calls.values())
     if options.item > items:
-        warn_with_note(f"there is no text {options.item} in a batch of {items}; text 1 is shown")
+        warn_with_note(f"there is no item {options.item} in a batch of {items}; item 1 is shown")
         heard = heard.with_item(1)
     if not options.out:
         for line in [*([options.title] if options.title else []), *heard.lines()]:

@@ -9,8 +9,8 @@ from torch import Tensor
 from attnviz.wings.listen.softmaxes import Product, positions_after
 
 
-def find_order(product: Product, vectors: Tensor) -> Int[Tensor, "item head"] | None:
-    """Return which of the matrices of `vectors` [matrix token width] each head of each item is.
+def find_order(product: Product, vectors: Tensor, count: int) -> Int[Tensor, "item head"] | None:
+    """Return which of so many matrices of `vectors` [… token width] each head of each item is.
 
     Vectors are known to be columns of a product of tokens and a parameter: matrices of the same
     rows are heads of one text, those of the same columns are one head. None if that is not known.
@@ -19,9 +19,9 @@ def find_order(product: Product, vectors: Tensor) -> Int[Tensor, "item head"] | 
     if product.learned != (False, True) or not is_one_matrix:
         return None
     places = positions_after(product.shape, product.moves, tuple(vectors.shape))
-    if places is None or not places.numel():
+    if places is None or not places.numel() or places[..., 0].numel() % count:
         return None
-    vector_places, width = places[..., 0], product.shape[2]  # [matrix token]
+    vector_places, width = places[..., 0].reshape(count, -1), product.shape[2]  # [matrix token]
     starts, rows = vector_places[:, 0], vector_places // width
     columns = starts % width
     heads = len(set(columns.tolist()))

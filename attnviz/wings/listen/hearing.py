@@ -53,7 +53,7 @@ NUMBER_READERS = ("item", "_local_scalar_dense")
 RESHAPES = ("view", "_unsafe_view", "_reshape_alias")
 PRODUCTS_EXAMINED = 3  # of each module, for shares that no softmax made
 HEARD = "heard"
-NOT_MULTIPLIED = "no matrix product with its result was seen"
+NOT_MULTIPLIED = "no product of it with a matrix was seen"
 OF_A_PARAMETER = "its input is a parameter"
 BY_A_PARAMETER = "it is multiplied with a parameter"
 LINEAR = "as in linear attention, its input is no product of queries and keys"
@@ -169,9 +169,11 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         output = result[0] if isinstance(result, tuple) else result
         tensors = [each for each in operation.args if isinstance(each, Tensor)]
         self.note_learned(tensors, output)
-        source = next((each for each in tensors if each in self.lineages), None)
-        if source is None:
+        sources = [each for each in tensors if each in self.lineages]
+        if not sources:
             return
+        # Of a sum of products, that with the keys of the same text: others are of positions.
+        source = min(sources, key=lambda each: getattr(self.lineages[each], "crossed", False))
         lineage: Lineage | None = self.lineages[source]
         if output.shape != source.shape:
             lineage = None
@@ -276,7 +278,9 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.unread[f"{way} in {module}"] = None
             return
         attended = replace(attended, crossed=self.have_other_sources(queries, keys))
-        self.keep_heads(module, attended, (queries, find_part(arguments, "values")))
+        sides = (queries, find_part(arguments, "values")) if attended.may_be_heads else ()
+        order = self.order_of(sides, len(attended.values))
+        self.keep(module, attended if order is None else attended.with_heads(order))
 
     def hear_softmax(self, shares: Shares, mixture: Mixture, values: Tensor) -> bool:
         """Keep a softmax whose result is multiplied with values, if it is an attention; return
@@ -285,38 +289,43 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         softmax, source = shares.softmax, self.lineages.get(values)
         if softmax in self.heard or not self.wants(softmax.module):
             return False  # a softmax that is used twice is one attention
-        attended = read_softmax(shares, mixture) if not self.is_learned(values) else BY_A_PARAMETER
+        heard = read_softmax(shares, mixture) if not self.is_learned(values) else BY_A_PARAMETER
         pooled_by = source.pooled_by if isinstance(source, Product) else None
-        if pooled_by is not None and (softmax.product is None or attended == LEARNED_KEYS):
+        if pooled_by is not None and (softmax.product is None or heard == LEARNED_KEYS):
             # Features of queries times the values that features of keys have summed: none attends.
-            attended = LINEAR
+            heard = LINEAR
             self.forget(pooled_by.module)
             self.fates[pooled_by.module, pooled_by.shape] = LINEAR
-        if isinstance(attended, str):
-            self.note_fate(softmax, attended)
+        if isinstance(heard, str):
+            self.note_fate(softmax, heard)
             return False
+        attended, shape = heard
         self.heard.add(softmax)
         self.note_fate(softmax, HEARD)
         # Queries that were found are in the order of the scores; values are if nothing was moved.
         product = softmax.product if attended.queries is not None else None
         sides = [] if product is None else [product.left]
-        sides += [mixture.values] if keeps_order(shares.moves) else []
-        self.keep_heads(softmax.module, attended, sides)
+        if keeps_order(shares.moves) and len(mixture.values) == len(attended.values):
+            sides.append(mixture.values)
+        order = self.order_of(sides, len(attended.values))
+        whole = attended.with_items(shape) if order is None else attended.with_heads(order)
+        self.keep(softmax.module, whole)
         return not softmax.compares
 
-    def keep_heads(self, module: str, attended: Attended, sides: Sequence[Tensor]) -> None:
-        """Keep an attention with heads and items apart, if one of its sides tells them. That is
-        worked out once for sides that were computed alike, as all their numbers are moved for it.
+    def order_of(self, sides: Sequence[Tensor], count: int) -> Tensor | None:
+        """Return which of so many matrices each head of each item is, if one of these sides tells.
+        That is worked out once for sides that were computed alike, as all their numbers are moved.
         """
         for side in sides:
             product = self.lineages.get(side)
-            if attended.may_be_heads and isinstance(product, Product):
-                facts = product.shape, product.right.stride(), product.learned, side.shape
+            if isinstance(product, Product):
+                facts = product.shape, product.right.stride(), product.learned, side.shape, count
                 layout = f"{facts} {[(move.name, move.inputs) for move in product.moves]}"
                 if layout not in self.orders:
-                    self.orders[layout] = find_order(product, side)
-                attended = attended.with_heads(self.orders[layout])
-        self.keep(module, attended)
+                    self.orders[layout] = find_order(product, side, count)
+                if (order := self.orders[layout]) is not None:
+                    return order
+        return None
 
 
 class HearingSwitch(TorchFunctionMode):

@@ -214,8 +214,10 @@ class Mixture:
     result: Float[Tensor, "matrix row width"]
 
 
-def read_softmax(shares: Shares, mixture: Mixture) -> Attended | str:
-    """Return the attention of a softmax whose result enters a product; or why it is none."""
+def read_softmax(shares: Shares, mixture: Mixture) -> tuple[Attended, tuple[int, ...]] | str:
+    """Return the attention of a softmax whose result enters a product, each matrix an item, and the
+    dimensions that the matrices have in the program; or why it is none.
+    """
     softmax, moved = shares.softmax, tuple(mixture.shares.shape)
     *lead, last = softmax.weights.shape
     order = torch.arange(prod(lead))  # of the mixture: where it has each row of the softmax
@@ -265,7 +267,8 @@ def read_softmax(shares: Shares, mixture: Mixture) -> Attended | str:
             return operands
         if operands is not None and is_whole and not shares.changed:
             attended = _with_operands(attended, operands, softmax.product, softmax.scores)
-    return attended.with_items(tuple(lead) if count == 1 and lead[-1:] != [1] else tuple(lead[:-1]))
+    is_row_of_items = count == 1 and lead[-1:] != [1]
+    return attended.with_items((heads,)), tuple(lead) if is_row_of_items else tuple(lead[:-1])
 
 
 def dimension_of_queries(owners: Int[Tensor, "*lead"]) -> int | None:
