@@ -129,7 +129,8 @@ def _heard_parts(trace: Trace, origin: FromProgram) -> dict[str, str]:
 
 def _tokens_text(trace: Trace) -> str:
     """Return the number of tokens, their tokenizer, and how many of them were generated, if any."""
-    tokens_text = f"{counted(len(trace.tokens), 'token')} ({trace.tokenizer})"
+    cut_by = "" if isinstance(trace.origin, FromProgram) else f" ({trace.tokenizer})"
+    tokens_text = f"{counted(len(trace.tokens), 'token')}{cut_by}"
     generated_count = 0 if trace.prompt is None else len(trace.tokens) - trace.prompt
     return f"{tokens_text}, {generated_count} of them generated" if generated_count else tokens_text
 

@@ -489,6 +489,23 @@ def decoding() -> Expected:
     return Expected(run, [softmax_of(queries, keys, causal(6))])
 
 
+def decoding_that_reads_another_text() -> Expected:
+    """One token after another reads all keys of a short text, which a cache keeps."""
+    queries, keys = numbers(2, HEADS, 6, WIDTH), numbers(2, HEADS, 4, WIDTH, seed=1)
+
+    class Attention(nn.Module):
+        def forward(self, place: int) -> Tensor:
+            query = queries[:, :, place, None]
+            return functional.scaled_dot_product_attention(query, keys, keys)
+
+    attention = Attention()
+
+    def run() -> list[Tensor]:
+        return [attention(place) for place in range(6)]
+
+    return Expected(run, [softmax_of(queries, keys)])
+
+
 def decoding_with_packed_groups() -> Expected:
     """One token whose heads that share keys are given as so many tokens, as transformers does."""
     queries, keys = numbers(2, HEADS, 4, WIDTH), numbers(2, 2, 4, WIDTH, seed=1)
@@ -699,6 +716,7 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "decoding with a cache": decoding,
     "decoding with a whole cache": decoding_in_a_whole_cache,
     "decoding with packed groups": decoding_with_packed_groups,
+    "decoding that reads another text": decoding_that_reads_another_text,
     "decoding with padding": decoding_with_padding,
     "decoding with padding and a whole cache": partial(decoding_with_padding, is_whole=True),
     "decoding with padding and biases": partial(

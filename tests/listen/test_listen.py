@@ -281,6 +281,7 @@ def test_labels_may_be_a_text_or_numbers(labels: Any) -> None:
         ({"every": -1}, "try every=1"),
         ({"item": 0}, "try item=1"),
         ({"keep": "much"}, 'try keep="100MB"'),
+        ({"tokens": 5}, 'try tokens=["I", "am"], or a function of the inputs'),
     ],
 )
 def test_bounds_that_make_no_sense_are_refused_before_the_program_runs(
@@ -340,7 +341,7 @@ def linear_attention() -> torch.Tensor:
             lambda: (unit(X) @ unit(EXPERTS.weight).T).softmax(-1) @ unit(EXPERTS.weight),
             "multiplied with a parameter",
         ),
-        (lambda: (X @ X.mT).exp() / (X @ X.mT).exp().sum(-1, True) @ X, "rows that sum to 1"),
+        (lambda: (X @ X.mT).exp() / (X @ X.mT).exp().sum(-1, True) @ X, "rows sum to 1"),
         (lambda: nn.Parameter(torch.ones(2, 5, 5)).softmax(-1) @ X, "its input is a parameter"),
     ],
 )
@@ -399,6 +400,38 @@ def test_the_programs_of_the_page_on_listening_run(
 
     assert len(blocks) == 3
     assert (tmp_path / "view.html").is_file()
+
+
+def test_tokens_that_read_another_text_one_by_one_are_cross_attention() -> None:
+    with attnviz.listen(tokens=[*"abcd"]) as heard:
+        PROGRAMS["decoding that reads another text"]().run()
+
+    assert heard[0].keys.labels == ("a", "b", "c", "d")
+    assert heard[0].tokens.labels == tuple(f"x{number}" for number in range(1, 7))
+    assert "cross, 6 steps" in repr(heard)
+
+
+def test_names_that_would_be_alike_are_not_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    name = "a_long_name_of_a_module"
+    model = nn.ModuleDict(
+        {f"{name}_{at}_with_a_long_end": module_of(batch_first=True) for at in "12"}
+    )
+    with attnviz.listen(model) as heard:
+        for each in model.values():
+            each(X, X, X)
+
+    assert all(each in repr(heard) for each in heard.traces)
+
+
+def test_pages_say_how_far_the_weights_are_from_the_programs_and_that_it_drops_some() -> None:
+    module = module_of(batch_first=True)
+    heard = attnviz.listen(module.eval(), X, X, X)
+    assert any("Weights · values" in line for line in heard.view().closing)
+
+    with attnviz.listen() as heard:
+        functional.scaled_dot_product_attention(X, X, X, dropout_p=0.5)
+    assert any(line.startswith("With dropout, the weights are") for line in heard.view().closing)
 
 
 def test_scores_of_positions_are_no_cross_attention() -> None:

@@ -254,7 +254,9 @@ def _common_kind_text(patterns: HeadPatterns) -> str:
     if count < 2:
         return ""
     if kind is BROAD_PATTERN:
-        return f"{heads_text(count, heads)} attend broadly: nothing stands out"
+        stands_out = any(each not in (None, BROAD_PATTERN) for each in patterns.kinds)
+        rest = "" if stands_out else ": nothing stands out"
+        return f"{heads_text(count, heads)} attend broadly{rest}"
     return f"{heads_text(count, heads)} attend mostly to {kind.target_phrase}"
 
 

@@ -158,11 +158,11 @@ class Attended:
             return None
         assert later.keys is not None
         (items, heads, queries, keys), (*sizes, more, later_keys) = self.shape, later.shape
-        same = (sizes, later.way, later.crossed) == ([items, heads], self.way, self.crossed)
-        if not same or queries > keys:
+        crossed = self.crossed or later.crossed
+        if (sizes, later.way) != ([items, heads], self.way):
             return None
         # Either the queries' own keys were added, or one token more reads all keys of another text.
-        grows = later_keys == keys + more and not later.crossed
+        grows = later_keys == keys + more and queries <= keys and not crossed
         reads_again = later_keys == keys > 1 == more and later.mask is self.mask is None
         seen = later.keys[:, :, :keys]
         if not (grows or reads_again) or not _are_same_keys(self.keys, seen):
@@ -176,6 +176,7 @@ class Attended:
             bias=_stacked(self.added(), later.added()) if has_bias else None,
             first_position=None,
             dropout=self.dropout or later.dropout,
+            crossed=not grows,
             steps=self.steps + later.steps,
         )
         return whole.with_plain_mask()

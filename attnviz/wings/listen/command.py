@@ -133,7 +133,7 @@ def deliver_heard(heard: Heard, options: ListenOptions) -> None:
     items = max(call.items for call in heard.calls.values())
     if options.item > items:
         warn_with_note(f"there is no item {options.item} in a batch of {items}; item 1 is shown")
-        heard = heard.with_item(1)
+        heard, options = heard.with_item(1), replace(options, item=1)
     if not options.out:
         for line in [*([options.title] if options.title else []), *heard.lines()]:
             print_message(line)

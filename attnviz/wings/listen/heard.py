@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from attnviz.machine.memory import parse_size
 from attnviz.traces.result import Showable
 from attnviz.traces.trace import Trace
 from attnviz.wings.listen.listening import Bounds, Call, Listener, mark_of, refuse_below_1
-from attnviz.wings.listen.report import heard_lines, reasons_for_silence
+from attnviz.wings.listen.report import check_lines, heard_lines, reasons_for_silence
 from attnviz.wings.listen.traces import (
     difference_from_outputs,
     join_layers,
@@ -59,6 +59,9 @@ def listen(
     if not isinstance(model, nn.Module | None):
         problem = f"the model is {model!r:.40}, and should be a torch.nn.Module"
         raise AttnvizError(problem, "give one, or none, to hear all that is computed")
+    if not (tokens is None or callable(tokens) or isinstance(tokens, Iterable)):
+        problem = f"tokens is {tokens!r:.40}, and should be labels"
+        raise AttnvizError(problem, 'try tokens=["I", "am"], or a function of the inputs')
     heard = Heard(Listener(model, tokens, bounds), item)
     if inputs or keywords:
         if model is None:
@@ -187,7 +190,7 @@ class Heard(Showable):
             heads = trace.layers[0].heads, trace.layers[0].head_dim
             groups.setdefault((sides, is_causal, trace.weights_alone, heads), []).append(name)
         texts = [
-            HeardText(tuple(names), join_layers({name: self.traces[name] for name in names}))
+            HeardText(self, tuple(names), join_layers({name: self.traces[name] for name in names}))
             for names in groups.values()
         ]
         return tuple(sorted(texts, key=lambda text: -len(text.names)))
@@ -202,11 +205,12 @@ class Heard(Showable):
         """Say once that labels are as many as the tokens of no attention."""
         calls = self._listener.calls
         sizes = {size for call in calls for size in call.attended.shape[2:]}
-        counts = {len(list_labels(call.labels, self.item)) for call in calls} - {0}
+        labels = (call.labels for call in calls if call.labels is not None)
+        counts = {len(list_labels(each, self.item)) for each in labels}
         if counts and not counts & sizes and not self._traces:
-            labels, tokens = counted(min(counts), "label"), or_list([*map(str, sorted(sizes))])
+            count, tokens = counted(min(counts), "label"), or_list([*map(str, sorted(sizes))])
             warn_with_note(
-                f"{labels} cannot stand for the {tokens} tokens that were heard: they are numbered"
+                f"{count} cannot stand for the {tokens} tokens that were heard: they are numbered"
             )
 
     def save(self, *paths: str | Path, title: str | None = None, **choices: Any) -> None:
@@ -230,6 +234,7 @@ class Heard(Showable):
 class HeardText:
     """Calls that have the same tokens, and their Trace."""
 
+    heard: Heard
     names: tuple[str, ...]
     trace: Trace
 
@@ -238,10 +243,13 @@ class HeardText:
         return inspect(self.trace)
 
     def view(self) -> Any:
-        """Return the view of all heads, with the names of the modules that the layers are."""
+        """Return the view of all heads, with the names of the modules that the layers are, and how
+        far the weights are from those of the program.
+        """
         view = self.inspection.view()
         layers = and_list([f"L{at} is {name}" for at, name in enumerate(self.names)])
-        return replace(view, closing=(f"Layers: {layers}.", *view.closing))
+        checks = (f"{line[0].upper()}{line[1:]}." for line in check_lines(self.heard, self.names))
+        return replace(view, closing=(f"Layers: {layers}.", *checks, *view.closing))
 
 
 def heard_view(heard: Heard) -> Any:

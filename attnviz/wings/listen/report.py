@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ def heard_lines(heard: Heard, listener: Listener) -> list[str]:
         *table_lines([COLUMNS, *list(_rows(heard))[:MAX_ROWS]]),
         *[f"… and {len(calls) - MAX_ROWS} more"] * (len(calls) > MAX_ROWS),
         "",
-        *check_lines(heard),
+        *check_lines(heard, [*calls]),
         *dropped_lines(listener),
     ]
 
@@ -84,27 +84,31 @@ def strongest_patterns(heard: Heard) -> dict[str, str]:
 
 
 def table_lines(rows: list[tuple[str, ...]]) -> list[str]:
-    """Return rows as lines that fit the terminal; of a long name the end tells more."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    others = sum(widths[1:]) + 2 * len(widths[1:])
-    widths[0] = min(widths[0], max(get_terminal_size((80, 1)).columns - others, MIN_NAME_COLUMNS))
-    lines = []
-    for name, *cells in rows:
-        shown = (shorten_text(name[::-1], widths[0])[::-1], *cells)
-        padded = (cell.ljust(width) for cell, width in zip(shown, widths, strict=True))
-        lines.append("  ".join(padded).rstrip())
-    return lines
+    """Return rows as lines that fit the terminal, unless names would no longer differ."""
+    names, *others = zip(*rows, strict=True)
+    widths = [max(map(len, column)) for column in others]
+    room = get_terminal_size((80, 1)).columns - sum(widths) - 2 * len(widths)
+    short = [shorten_text(name[::-1], max(room, MIN_NAME_COLUMNS))[::-1] for name in names]
+    shown = short if len({*short}) == len(names) else names  # of a long name the end tells more
+    widths = [max(map(len, shown)), *widths]
+    lines = zip(shown, *others, strict=True)
+    padded = (
+        [each.ljust(width) for each, width in zip(line, widths, strict=True)] for line in lines
+    )
+    return ["  ".join(cells).rstrip() for cells in padded]
 
 
-def check_lines(heard: Heard) -> list[str]:
-    """Return how far the weights are from those of the program, by what it computed with them."""
-    differences = [heard.difference(name) for name in list(heard.calls)[:MAX_ROWS]]
+def check_lines(heard: Heard, names: Sequence[str]) -> list[str]:
+    """Return how far the weights of some calls are from those of the program, by what it computed
+    with them.
+    """
+    differences = [heard.difference(name) for name in names[:MAX_ROWS]]
     largest = max((each for each in differences if each is not None), default=None)
     lines = []
     if largest is not None:
         size = f"differ from {PROGRAMS} by {largest:.1e} of the largest"
         lines.append(f"weights · values {size if largest else f'are exactly {PROGRAMS}'}")
-    if any(call.attended.dropout for call in heard.calls.values()):
+    if any(heard.calls[name].attended.dropout for name in names):
         lines.append("with dropout, the weights are those before it, and outputs are not compared")
     return lines
 
@@ -138,8 +142,8 @@ def reasons_for_silence(listener: Listener) -> tuple[str, str]:
         for (module, shape), fate in hearing.fates.items()
         if fate != HEARD
     ]
-    made = "with rows that sum to 1, made without softmax"
-    reasons += [f"a product in {short_name(module)} {made}" for module in hearing.other_shares]
+    shares = "with numbers whose rows sum to 1, of no known softmax"
+    reasons += [f"a product in {short_name(module)} {shares}" for module in hearing.other_shares]
     reasons += [f"{place}, whose arguments attnviz cannot read" for place in hearing.unread]
     more = len(reasons) - MAX_REASONS
     listed = reasons[:MAX_REASONS] + [f"and {more} more"] * (more > 0)
