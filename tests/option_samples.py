@@ -451,7 +451,7 @@ OWN_SAMPLES: Mapping[str, Mapping[str, Sample]] = {
         "calls": Sample("2"),
         "every": Sample("2", other="3"),
         "module": Sample("first*"),
-        "keep": Sample("500B"),
+        "keep": Sample("900B"),
         "labels": Sample("@/labels.txt", "page"),
         "item": Sample("2", "page"),
     },
