@@ -289,17 +289,17 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         softmax, source = shares.softmax, self.lineages.get(values)
         if softmax in self.heard or not self.wants(softmax.module):
             return False  # a softmax that is used twice is one attention
-        heard = read_softmax(shares, mixture) if not self.is_learned(values) else BY_A_PARAMETER
+        reading = read_softmax(shares, mixture) if not self.is_learned(values) else BY_A_PARAMETER
         pooled_by = source.pooled_by if isinstance(source, Product) else None
-        if pooled_by is not None and (softmax.product is None or heard == LEARNED_KEYS):
+        if pooled_by is not None and (softmax.product is None or reading == LEARNED_KEYS):
             # Features of queries times the values that features of keys have summed: none attends.
-            heard = LINEAR
+            reading = LINEAR
             self.forget(pooled_by.module)
             self.fates[pooled_by.module, pooled_by.shape] = LINEAR
-        if isinstance(heard, str):
-            self.note_fate(softmax, heard)
+        if isinstance(reading, str):
+            self.note_fate(softmax, reading)
             return False
-        attended, shape = heard
+        attended, shape = reading
         self.heard.add(softmax)
         self.note_fate(softmax, HEARD)
         # Queries that were found are in the order of the scores; values are if nothing was moved.
