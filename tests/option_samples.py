@@ -264,6 +264,7 @@ CONTEXTS: Mapping[str, Mapping[str, Given]] = {
         "corpus": {"texts": "@/texts.txt", "text": None, "by": "effect"},
         "sentences": {"text": "the animal was. it was tired"},
     },
+    "listen": {"many calls": {"calls": "4"}},
     "heads": {
         "corpus": {"texts": "@/texts.txt", "model": "@/tiny"},
         "toward": {"texts": "@/asking.txt", "model": "@/tiny", "toward": "the", "instead_of": "it"},
@@ -451,7 +452,7 @@ OWN_SAMPLES: Mapping[str, Mapping[str, Sample]] = {
         "calls": Sample("2"),
         "every": Sample("2", other="3"),
         "module": Sample("first*"),
-        "keep": Sample("900B"),
+        "keep": Sample("3kB", "many calls"),
         "labels": Sample("@/labels.txt", "page"),
         "item": Sample("2", "page"),
     },

@@ -36,8 +36,6 @@ NO_EFFECT: tuple[NoEffect, ...] = (
     _row("trust_remote_code", "only some models bring Python code of their own"),
     _row("limit", "only files that are larger are refused"),
     _row("memory_budget", "only weights that take more memory are computed where they are shown"),
-    _row("calls keep", "no more calls are kept than there are, or than fit in the memory",
-         commands="listen", beside="keep module"),
     _row("truncate", "only a text with more tokens than the model has positions is cut off"),
     _row("full", "only what is too wide or too long for the screen is shortened"),
     _row("dtype",
