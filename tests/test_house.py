@@ -34,7 +34,7 @@ NO_CODE = (
     tokenize.ENDMARKER,
 )
 LONGEST_TREE_LINE = 110  # columns
-MOST_CODE_LINES, MOST_PAGE_LINES = 67_491, 9_260  # without comments; pages: JS, CSS and HTML
+MOST_CODE_LINES, MOST_PAGE_LINES = 67_502, 9_260  # without comments; pages: JS, CSS and HTML
 MOST_BYTES_BY_HAND = 15_200  # of docs/architecture.md, without the tree
 
 # The path of a sentence, from the ground up; a folder imports what stands below it, and itself.

@@ -224,6 +224,28 @@ def grouped_in_five_dimensions() -> Expected:
     return Expected(run, [softmax_of(queries, keys.transpose(1, 2))])
 
 
+def whole_in_five_dimensions(blocks: int, is_own: bool) -> Expected:
+    """[item head block query key] as one operation, where each block attends to itself alone: with
+    a mask of its own for each block, or for each item.
+    """
+    torch.manual_seed(4)
+    joined, x = nn.Linear(DIM, 3 * DIM), numbers(2, blocks, 5, DIM)
+    sizes = (blocks, 5, 5) if is_own else (2, 1, 1, 5, 5)
+    visible = (numbers(*sizes, seed=1) > 0) | torch.eye(5, dtype=torch.bool)
+
+    def split() -> Tensor:
+        result: Tensor = joined(x).view(2, blocks, 5, 3, HEADS, WIDTH).permute(3, 0, 4, 1, 2, 5)
+        return result
+
+    def run() -> Tensor:
+        queries, keys, values = split()
+        return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=visible)
+
+    queries, keys, _ = (side.transpose(1, 2).flatten(0, 1) for side in split().detach())
+    of_blocks = visible.expand(2, 1, blocks, 5, 5).transpose(1, 2).flatten(0, 1)
+    return Expected(run, [softmax_of(queries, keys, of_blocks)])
+
+
 def position_scores_first() -> Expected:
     """A sum of scores, those of queries and positions before those of queries and keys."""
     torch.manual_seed(4)
@@ -687,6 +709,9 @@ PROGRAMS: dict[str, Callable[[], Expected]] = {
     "keys before queries": keys_first,
     "heads before items": heads_before_items,
     "groups of heads in five dimensions": grouped_in_five_dimensions,
+    "blocks in five dimensions": partial(whole_in_five_dimensions, 3, True),
+    "blocks in five dimensions, a mask for each item": partial(whole_in_five_dimensions, 3, False),
+    "one block in five dimensions": partial(whole_in_five_dimensions, 1, True),
     "scores of positions before those of keys": position_scores_first,
     "values before weights": values_first,
     "items and heads in one dimension": partial(one_dimension_of_heads, split_items_first),

@@ -204,6 +204,40 @@ def test_names_begin_with_the_model_where_several_are_heard() -> None:
     assert "MultiheadAttention" in heard.traces
 
 
+def test_a_name_is_without_its_model_if_no_other_one_attends() -> None:
+    model = Layers()
+    with attnviz.listen() as heard:
+        nn.Linear(DIM, DIM)(X)
+        model(X)
+
+    assert list(heard.traces) == ["blocks.0", "MultiheadAttention"]
+
+
+@pytest.mark.parametrize("pattern", ["blocks.*", "Layers.blocks.*"])
+def test_a_pattern_fits_the_name_of_a_module_with_its_model_and_without(pattern: str) -> None:
+    other, model = module_of(batch_first=True), Layers()
+    with attnviz.listen(module=pattern) as heard:
+        other(X, X, X)
+        model(X)
+
+    assert list(heard.traces) == ["Layers.blocks.0"]
+
+
+def test_the_list_names_a_softmax_that_was_multiplied_and_is_no_attention() -> None:
+    mixing = nn.Linear(5, 5)
+    with attnviz.listen() as heard:
+        Layers()(X)
+        for size in (1, 2):
+            mixing((X[:size] @ X[:size].mT).softmax(-1))
+        (X @ X.mT).softmax(-1).topk(1)
+
+    assert [line for line in heard.lines() if "softmax" in line] == [
+        "not attention: a softmax of 1 × 5 × 5 in "
+        "test_the_list_names_a_softmax_that_was_multiplied_and_is_no_attention: "
+        "it is multiplied with a parameter (and 1 more)"
+    ]
+
+
 def test_only_the_model_that_is_given_is_heard() -> None:
     model, other = Layers(), Layers()
     with attnviz.listen(model) as heard:

@@ -89,12 +89,17 @@ class Attended:
         return self.with_tensors(one_of_each, ("mask", "bias"))
 
     def in_four_dimensions(self) -> Attended:
-        """Return the same with dimensions [item head token width]; of three, items are first."""
-        attended = self
-        if self.queries is not None and self.queries.ndim == 3:
-            attended = replace(self, may_be_heads=len(self.queries) > 1)
-            attended = attended.with_tensors(lambda each: each[:, None] if each.ndim == 3 else each)
-        return attended.with_tensors(lambda each: each[(None,) * (4 - each.ndim)].flatten(0, -4))
+        """Return the same with dimensions [item head token width]: as they are, if there are four,
+        or if the last but two are heads, of which several share keys.
+        """
+        sizes = self.values.shape[:-2] if self.queries is None else self.queries.shape[:-2]
+        if len(sizes) == 2 or self.values.shape[-3:-2] not in ((), sizes[-1:]):
+            return self.with_tensors(lambda each: each[(None,) * (4 - each.ndim)].flatten(0, -4))
+
+        def of_all(table: Tensor) -> Tensor:
+            return table if prod(table.shape[:-2]) == 1 else table.expand(*sizes, -1, -1)
+
+        return self.with_tensors(of_all).with_items(sizes)
 
     def with_items(self, shape: tuple[int, ...]) -> Attended:
         """Return the same with its matrices, one after another, in dimensions [item head]: those of
@@ -102,8 +107,8 @@ class Attended:
         """
         sizes = [size for size in shape if size > 1] if len(shape) > 2 else [*shape]
         items, heads = sizes if len(sizes) == 2 else (prod(sizes), 1)
-        attended = self.with_tensors(lambda each: each.reshape(items, heads, *each.shape[-2:]))
-        return replace(attended, may_be_heads=len(sizes) != 2 and items > 1)
+        whole = self.with_heads(torch.arange(items * heads).view(items, heads))
+        return replace(whole, may_be_heads=len(sizes) != 2 and items > 1)
 
     def with_hidden_keys(self) -> Attended:
         if self.bias is None:
@@ -115,13 +120,15 @@ class Attended:
         return replace(self, mask=mask if has_mask else self.mask, bias=rest if has_rest else None)
 
     def with_heads(self, order: Int[Tensor, "item head"]) -> Attended:
-        """Return the same, of which each matrix is an item, with heads of items in this order."""
-        matrices = order.flatten().to(self.values.device)
-        picked = slice(None) if bool((matrices.diff() == 1).all()) else matrices
+        """Return the same with its matrices, one after another, as heads of items in this order."""
+        places = order.flatten().to(self.values.device)
+        picked = slice(None) if bool((places.diff() == 1).all()) else places
 
         def of_heads(table: Tensor) -> Tensor:
-            is_of_all = len(table) == 1  # as a mask may be
-            return table if is_of_all else table[picked].reshape(*order.shape, *table.shape[-2:])
+            matrices = table.reshape(-1, *table.shape[-2:])
+            is_of_all = len(matrices) == 1  # as a mask may be
+            shape = (1, 1) if is_of_all else order.shape
+            return (matrices if is_of_all else matrices[picked]).view(*shape, *table.shape[-2:])
 
         return replace(self.with_tensors(of_heads), may_be_heads=False)
 

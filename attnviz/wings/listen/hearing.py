@@ -27,7 +27,6 @@ from attnviz.wings.listen.fused import (
     attended_by_package,
     find_part,
 )
-from attnviz.wings.listen.heads import find_order
 from attnviz.wings.listen.softmaxes import (
     CHANGES,
     COPIES,
@@ -42,6 +41,7 @@ from attnviz.wings.listen.softmaxes import (
     Product,
     Shares,
     Softmax,
+    find_order,
     keeps_order,
     move_again,
     plain_name,
@@ -205,7 +205,9 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def note_fate(self, softmax: Softmax, fate: str) -> None:
         """Note why a softmax is no attention, or that it was heard, once for its module."""
         place = softmax.module, softmax.shape
-        if self.fates.get(place) != HEARD:
+        if fate == NOT_MULTIPLIED:
+            self.fates.setdefault(place, fate)
+        elif self.fates.get(place) != HEARD:
             self.fates[place] = fate
 
     def note_product(self, operation: Operation) -> None:
@@ -278,8 +280,10 @@ class Hearing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.unread[f"{way} in {module}"] = None
             return
         attended = replace(attended, crossed=self.have_other_sources(queries, keys))
-        sides = (queries, find_part(arguments, "values")) if attended.may_be_heads else ()
-        order = self.order_of(sides, len(attended.values))
+        items, heads, *_ = attended.shape
+        is_known = queries.ndim == 4 or attended.values.shape[1] < heads
+        sides = () if is_known else (queries, find_part(arguments, "values"))
+        order = self.order_of(sides, items * heads)
         self.keep(module, attended if order is None else attended.with_heads(order))
 
     def hear_softmax(self, shares: Shares, mixture: Mixture, values: Tensor) -> bool:

@@ -138,7 +138,9 @@ class Listener:
         """Return whether calls of a module are kept at all."""
         if not self.names.is_inside or not (self.names.running or self.is_chosen(module)):
             return False
-        if not fnmatchcase(self.names.short(module), self.bounds.module):
+        self.names.attending.add(self.names.root_of(module))
+        names = module, self.names.inside(module)
+        if not any(fnmatchcase(name, self.bounds.module) for name in names):
             self.unwanted[module] = None
             return False
         return True

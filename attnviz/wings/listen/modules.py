@@ -44,6 +44,7 @@ class ModuleNames:
         self.names: dict[int, str] = {}
         self.roots: dict[int, nn.Module] = {}  # kept: the id of one that is gone may come again
         self.root_names: dict[int, str] = {}
+        self.attending: set[str] = set()  # the models that attend
         self._classes: Counter[str] = Counter()
         self._names_inside = True
         self.parts = set() if model is None else {id(module) for module in model.modules()}
@@ -80,12 +81,18 @@ class ModuleNames:
         counts = (getattr(holder, name, None) for holder in holders for name in names)
         return next((count for count in counts if type(count) is int), 1)
 
+    def root_of(self, name: str) -> str:
+        """Return the name of the model that a module is a part of; "" outside of models."""
+        root = name.partition(".")[0]
+        return root if root in self.root_names.values() else ""
+
+    def inside(self, name: str) -> str:
+        """Return the name that a module has in its model."""
+        return name.removeprefix(f"{self.root_of(name)}.")
+
     def short(self, name: str) -> str:
-        """Return a name without its model's, if there is one model and the module is a part."""
-        if len(self.root_names) != 1:
-            return name
-        (root,) = self.root_names.values()
-        return name.removeprefix(f"{root}.")
+        """Return a name without its model's, if one model alone attends."""
+        return self.inside(name) if len(self.attending) < 2 else name
 
     def _enter(self, module: nn.Module, inputs: Any) -> None:
         if threading.get_ident() != self.thread:

@@ -10,7 +10,7 @@ from attnviz.analysis.inspection.patterns import HeadPattern
 from attnviz.errors import shorten_text
 from attnviz.machine.memory import format_size
 from attnviz.wings.listen.attended import Attended
-from attnviz.wings.listen.hearing import HEARD
+from attnviz.wings.listen.hearing import HEARD, NOT_MULTIPLIED, OF_A_PARAMETER
 from attnviz.wings.listen.listening import Listener, mark_of
 from attnviz.wording.numbers import share_text
 from attnviz.wording.surfaces import in_words
@@ -114,8 +114,12 @@ def check_lines(heard: Heard, names: Sequence[str]) -> list[str]:
 
 
 def dropped_lines(listener: Listener) -> list[str]:
-    """Return what was heard and not kept, and whether another thread computed something."""
-    lines = []
+    """Return what was not kept, what was not taken for attention though something was multiplied
+    with it, and whether another thread computed something.
+    """
+    softmaxes = softmax_reasons(listener, without=(HEARD, NOT_MULTIPLIED, OF_A_PARAMETER))
+    more = f" (and {len(softmaxes) - 1} more)" if len(softmaxes) > 1 else ""
+    lines = [f"not attention: {reason}{more}" for reason in softmaxes[:1]]
     if listener.dropped:
         calls = counted(sum(listener.dropped.values()), "call")
         more = " or more" if listener.has_ended else ""
@@ -124,6 +128,15 @@ def dropped_lines(listener: Listener) -> list[str]:
     if listener.names.has_other_threads:
         lines.append(f"{OTHER_THREAD}, too, where nothing can be heard")
     return lines
+
+
+def softmax_reasons(listener: Listener, without: Sequence[str] = (HEARD,)) -> list[str]:
+    """Return why softmaxes are no attention, where it is none of some reasons."""
+    return [
+        f"a softmax of {shape_text(shape)} in {listener.names.short(module)}: {fate}"
+        for (module, shape), fate in listener.hearing.fates.items()
+        if fate not in without
+    ]
 
 
 def reasons_for_silence(listener: Listener) -> tuple[str, str]:
@@ -137,11 +150,7 @@ def reasons_for_silence(listener: Listener) -> tuple[str, str]:
         size = format_size(listener.smallest_dropped)
         return "no attention fits in the memory that may be taken", f"the smallest takes {size}"
     hearing = listener.hearing
-    reasons = [
-        f"a softmax of {shape_text(shape)} in {short_name(module)}: {fate}"
-        for (module, shape), fate in hearing.fates.items()
-        if fate != HEARD
-    ]
+    reasons = softmax_reasons(listener)
     shares = "with numbers whose rows sum to 1, of no known softmax"
     reasons += [f"a product in {short_name(module)} {shares}" for module in hearing.other_shares]
     reasons += [f"{place}, whose arguments attnviz cannot read" for place in hearing.unread]
