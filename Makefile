@@ -23,7 +23,7 @@ demo: $(READY)
 
 # A file of tests goes to one worker: some of its tests share what takes long to make. What the tests
 # import is compiled once, for the workers and for the hundreds of processes that they start.
-PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n auto --dist loadfile
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n auto --dist loadfile --no-loadscope-reorder
 
 # The quick tests: everything once. tests/tiers.py says what is slow.
 test: $(TESTED)

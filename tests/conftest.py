@@ -74,7 +74,12 @@ shape_checks = cast(ShapeChecks, config)
 from attnviz.cli.app import run_command_line  # noqa: E402
 from attnviz.renderers.picture import glyphs  # noqa: E402
 from tests.browser import browser  # noqa: E402
-from tests.tiers import QUICK_PROFILE, SlowCases, mark_slow_cases  # noqa: E402
+from tests.tiers import (  # noqa: E402
+    QUICK_PROFILE,
+    SlowCases,
+    mark_slow_cases,
+    put_long_files_first,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -121,6 +126,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark_slow_cases(items)
+    put_long_files_first(items)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

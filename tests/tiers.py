@@ -11,7 +11,7 @@ tests say what they are:
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -37,6 +37,7 @@ SLOW_KINDS = {
 QUICK_PROFILE = "quick"  # of hypothesis
 SMALL_PRODUCT = 12  # cases: a product of tables up to this size is kept whole
 PAGES_OF_A_FILE = 1  # in a browser
+LONGEST_FILE = "test_option_pairs.py"  # takes as long as half of all others
 ROW_TYPES = (str, int, float, bytes, tuple, type(None))
 
 
@@ -44,6 +45,14 @@ def examples(number: int) -> int:
     """As many random examples, of which `make test` draws one in ten, and at least five."""
     quick = settings.get_current_profile_name() == QUICK_PROFILE
     return max(number // 10, 5) if quick else number
+
+
+def put_long_files_first(items: list[pytest.Item]) -> None:
+    """Sort files: the longest, then those with most tests. A file goes to one worker, and one that
+    began a long file last would be alone in the end.
+    """
+    counts = Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path.name != LONGEST_FILE, -counts[item.path]))
 
 
 def mark_slow_cases(items: Sequence[pytest.Item]) -> None:
