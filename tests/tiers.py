@@ -37,7 +37,7 @@ SLOW_KINDS = {
 QUICK_PROFILE = "quick"  # of hypothesis
 SMALL_PRODUCT = 12  # cases: a product of tables up to this size is kept whole
 PAGES_OF_A_FILE = 1  # in a browser
-LONGEST_FILE = "test_option_pairs.py"  # takes as long as half of all others
+LONGEST_FILE = "test_option_pairs.py"  # takes longer than all other slow tests together
 ROW_TYPES = (str, int, float, bytes, tuple, type(None))
 
 
