@@ -48,8 +48,8 @@ def examples(number: int) -> int:
 
 
 def put_long_files_first(items: list[pytest.Item]) -> None:
-    """Sort files: the longest, then those with most tests. A file goes to one worker, and one that
-    began a long file last would be alone in the end.
+    """Sort files: the longest first, then by their number of tests. A file goes to one worker, and
+    a worker that began a long one last would be alone in the end.
     """
     counts = Counter(item.path for item in items)
     items.sort(key=lambda item: (item.path.name != LONGEST_FILE, -counts[item.path]))

@@ -89,17 +89,17 @@ class Attended:
         return self.with_tensors(one_of_each, ("mask", "bias"))
 
     def in_four_dimensions(self) -> Attended:
-        """Return the same with dimensions [item head token width]: as they are, if there are four,
-        or if the last but two are heads, of which several share keys.
+        """Return the same with dimensions [item head token width]. Which is that of heads is known
+        of four dimensions, and where several heads share keys: it is the third from last.
         """
-        sizes = self.values.shape[:-2] if self.queries is None else self.queries.shape[:-2]
+        sizes = self.outputs.shape[:-2]
         if len(sizes) == 2 or self.values.shape[-3:-2] not in ((), sizes[-1:]):
             return self.with_tensors(lambda each: each[(None,) * (4 - each.ndim)].flatten(0, -4))
 
-        def of_all(table: Tensor) -> Tensor:
+        def of_each_matrix(table: Tensor) -> Tensor:
             return table if prod(table.shape[:-2]) == 1 else table.expand(*sizes, -1, -1)
 
-        return self.with_tensors(of_all).with_items(sizes)
+        return self.with_tensors(of_each_matrix).with_items(sizes)
 
     def with_items(self, shape: tuple[int, ...]) -> Attended:
         """Return the same with its matrices, one after another, in dimensions [item head]: those of

@@ -57,7 +57,7 @@ def heard_lines(heard: Heard, listener: Listener) -> list[str]:
         *[f"… and {len(calls) - MAX_ROWS} more"] * (len(calls) > MAX_ROWS),
         "",
         *check_lines(heard, [*calls]),
-        *dropped_lines(listener),
+        *missing_lines(listener),
     ]
 
 
@@ -113,9 +113,9 @@ def check_lines(heard: Heard, names: Sequence[str]) -> list[str]:
     return lines
 
 
-def dropped_lines(listener: Listener) -> list[str]:
-    """Return what was not kept, what was not taken for attention though something was multiplied
-    with it, and whether another thread computed something.
+def missing_lines(listener: Listener) -> list[str]:
+    """Return what the list lacks: softmaxes that were multiplied and are no attention, calls that
+    were not kept, and what another thread computed.
     """
     softmaxes = softmax_reasons(listener, without=(HEARD, NOT_MULTIPLIED, OF_A_PARAMETER))
     more = f" (and {len(softmaxes) - 1} more)" if len(softmaxes) > 1 else ""
@@ -131,7 +131,7 @@ def dropped_lines(listener: Listener) -> list[str]:
 
 
 def softmax_reasons(listener: Listener, without: Sequence[str] = (HEARD,)) -> list[str]:
-    """Return why softmaxes are no attention, where it is none of some reasons."""
+    """Return why each softmax is no attention, but for those with a reason in `without`."""
     return [
         f"a softmax of {shape_text(shape)} in {listener.names.short(module)}: {fate}"
         for (module, shape), fate in listener.hearing.fates.items()
